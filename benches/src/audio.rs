@@ -1,4 +1,4 @@
-//! Measures what one frame of audio costs the codec: 20 ms of the microphone into a frame, 40 ms of the model out of one.
+//! Measures the codec's cost of one frame of audio: 20 ms of the microphone into a frame, 40 ms of the model out of one.
 
 use crate::measure::{PASS, cost, print, rounded};
 use serde_json::json;

@@ -111,7 +111,7 @@ fn write_tools(kit: &Kit, folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What the kit's handlers answer.
+/// The answers of the kit's handlers.
 enum Made {
     Hits,
     Article,

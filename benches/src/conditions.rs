@@ -1,5 +1,5 @@
-//! Measures what conditions of tools cost: one by which a call's consent is judged, one over a number of more digits than a machine's,
-//! and those of 200 tools at the start of a session.
+//! Measures the costs of tools' conditions: one that judges a call's consent, one over a number of more digits than a machine's, and
+//! those of 200 tools at the start of a session.
 
 use crate::measure::{PASS, cost, print, rounded};
 use serde_json::{Value, json};

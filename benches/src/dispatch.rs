@@ -35,8 +35,7 @@ pub(crate) fn run(kit: &Kit, asked: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// The first call of a turn carries what ends the turn before; a place that is slower than the others shows where the
-/// slowest calls come from.
+/// The first call of a turn also ends the turn before. A place that is slower than the others shows where the slowest calls come from.
 fn places(kit: &Kit) -> Result<(), String> {
     let registry = kit.registry().map_err(|error| error.to_string())?;
     let frames = kit.frames(Ids::Gemini);

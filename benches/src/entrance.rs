@@ -1,4 +1,4 @@
-//! Measures what a request pays for showing who it is: with an API key, and with a ticket, which is used up each time.
+//! Measures the cost of authenticating a request: with an API key, and with a ticket, which is used up each time.
 
 use crate::measure::{PASS, cost, print, rounded};
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! Measures what a flood from one address does to everybody else: chat turns of others while it goes on and while it does not, and
-//! the server's memory. The server has one core and this program, which floods, the other (`taskset`).
+//! Measures the effects of a flood from one address on all other clients: chat turns of others while it goes on and while it does not,
+//! and the server's memory. The server has one core and this program, which floods, the other (`taskset`).
 
 use crate::measure::print;
 use crate::rest::{READY, memory_kib};
@@ -17,12 +17,12 @@ use tokio::net::TcpSocket;
 
 /// How long the others chat in peace, and how long under the flood.
 const TIME: Duration = Duration::from_secs(30);
-/// Below the shares of a user and of an address, which is 20 turns in a second: refusals are not what is measured here.
+/// Below the shares of a user and of an address, which is 20 turns in a second: refusals are not measured here.
 const USERS: u64 = 40;
 const TURNS_PER_SECOND: u64 = 15;
 /// Ten times an address's share of requests: 12,000 in a minute.
 const REQUESTS_PER_SECOND: u64 = 2_000;
-/// Of them, one in ten asks for a turn: ten times the share of 1,200 in a minute.
+/// One request in ten asks for a turn: ten times the share of 1,200 in a minute.
 const TURN_EVERY: u64 = 10;
 /// Ten times an address's share of connections, which say half of a head and hold their place.
 const HALF_HEADS: usize = 10_240;

@@ -15,8 +15,8 @@ use std::process::Command;
 /// Calls of the two runs whose difference is taken, so that starting up does not count.
 const CALLS_FEW: u64 = 1_000;
 const CALLS_MANY: u64 = 3_000;
-/// What a change may cost, in percent of the committed number, before it has to be looked at. Processors for which the C
-/// library picks other routines differ by less.
+/// The largest accepted change, in percent of the committed number. Processors for which the C library picks other routines differ by
+/// less.
 const TOLERANCE_PERCENT: f64 = 15.0;
 /// The key of the committed number: each way to build has one, as they differ by a multiple.
 const KEY: &str = if cfg!(debug_assertions) {
@@ -25,7 +25,7 @@ const KEY: &str = if cfg!(debug_assertions) {
     "dispatch_instructions_per_call_release_profile"
 };
 
-/// Why the gate says nothing, or no.
+/// Why the gate gives no result, or fails.
 pub(crate) enum Stop {
     Skipped(String),
     Failed(String),
@@ -49,7 +49,7 @@ fn committed_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.toml")
 }
 
-/// What valgrind runs: a fixed number of calls and nothing else.
+/// The program that valgrind runs: a fixed number of calls and nothing else.
 pub(crate) fn run(kit: &Kit, calls: usize) -> Result<(), Stop> {
     let mut path = CallPath::new(kit.registry().map_err(failed)?);
     let frames = kit.frames(Ids::Gemini);

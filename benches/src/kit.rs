@@ -21,7 +21,7 @@ use windlass_tool::registry::Registry;
 /// How many different calls rotate, as in the kit: many more than a session remembers, so that none is a repeat.
 pub(crate) const CALLS: usize = 4_096;
 
-/// What lies beside the workspace for the peers and for us.
+/// The files beside the workspace that the peers and we measure with.
 pub(crate) struct Kit {
     pub(crate) schema: Value,
     pub(crate) arguments: Map<String, Value>,
@@ -30,14 +30,14 @@ pub(crate) struct Kit {
 /// How the ids of calls look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ids {
-    /// As Gemini Live sends them: long enough to be trusted.
+    /// Ids like those of Gemini Live: long enough to be trusted.
     Gemini,
-    /// As the kit sends them: so short that the call's identity is a hash of what it asks for.
+    /// Ids like those of the kit: so short that the call's identity is a hash of its request.
     Short,
 }
 
 impl Kit {
-    /// Where the kit lies: beside the workspace.
+    /// The kit's folder, beside the workspace.
     pub(crate) fn folder() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/bench/peers/shared")
     }

@@ -1,4 +1,5 @@
-//! What the in-process path costs, measured; one JSON object a line. Only the measurement of scripts knows its goals.
+//! Measures the costs of the in-process path; one JSON object a line. Only the measurements of scripts and of imported tools know their
+//! goals.
 
 #![expect(
     clippy::print_stdout,
@@ -15,6 +16,7 @@ mod dispatch;
 mod entrance;
 mod flood;
 mod gate;
+mod imported;
 mod kit;
 mod mcp;
 mod measure;
@@ -46,6 +48,7 @@ usage: cargo run --release -p windlass-benches -- <measurement>
   flood                   chat turns of others while one address floods (after `cargo build --release`, under `taskset -c 1`)
   startup                 loading the registry, and starting a server, with 5 and 200 tools
   pieces                  a piece of a result that grows, and how soon a call knows that it was stopped
+  imported                a call of a tool of an imported MCP server (needs a shell)
   mcp                     processor time of a call over MCP, beside one in a turn of the chat
   process                 a call of a tool whose handler is a process of its own (needs a shell)
   rest                    memory of the program itself at rest (after `cargo build --release`)
@@ -65,6 +68,9 @@ fn main() -> ExitCode {
     }
     if let ["process"] = arguments.as_slice() {
         return code(process::run());
+    }
+    if let ["imported"] = arguments.as_slice() {
+        return code(imported::run());
     }
     if let ["scripts"] = arguments.as_slice() {
         return code(scripts::run());

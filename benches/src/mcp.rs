@@ -1,5 +1,5 @@
-//! Measures what one call costs a server that comes over MCP, beside one that a model makes in a turn of the chat. The server is a process of
-//! its own; its model and the clients are this one.
+//! Measures a server's cost of one call over MCP, beside one that a model makes in a turn of the chat. The server is a process of its
+//! own; its model and the clients are this one.
 
 use crate::measure::{print, rounded};
 use crate::pieces::{ask, in_a_server, model, post_with, processor};
@@ -58,7 +58,10 @@ fn chat(address: SocketAddr, id: &str) -> Result<(), String> {
 }
 
 fn call(address: SocketAddr, number: usize) -> Result<(), String> {
-    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
     let arguments = json!({"query": "0", "limit": 5});
     let params = json!({"name": "kb_search", "arguments": arguments, "_meta": meta});
     let body = json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params});

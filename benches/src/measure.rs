@@ -1,5 +1,4 @@
-//! Takes what work costs: processor time as the kernel accounts for it, and the spread of single durations. Knows nothing
-//! of the work.
+//! Measures the cost of work: processor time from the kernel's accounts, and the spread of single durations. Knows nothing of the work.
 
 #![expect(
     clippy::print_stdout,
@@ -21,7 +20,7 @@ pub(crate) fn processor_ns() -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// What one pass took.
+/// The cost of one pass.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) calls: usize,
@@ -87,7 +86,7 @@ pub(crate) fn spread(length: Duration, mut once: impl FnMut(usize)) -> Value {
     percentiles(durations)
 }
 
-/// The same for each place in a cycle of `places` calls: what a place's median and its slowest calls take, in microseconds.
+/// The same for each place in a cycle of `places` calls: the times of a place's median and of its slowest calls, in microseconds.
 pub(crate) fn spread_by_place(
     length: Duration,
     places: usize,

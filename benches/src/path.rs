@@ -141,7 +141,7 @@ pub(crate) fn limits() -> Limits {
     limits
 }
 
-/// What the measured sessions begin with.
+/// The configuration of the measured sessions.
 pub(crate) fn config(registry: Arc<Registry>) -> SessionConfig {
     SessionConfig {
         session_id: SessionId::new("session-1"),
@@ -213,14 +213,14 @@ impl CallPath {
         path
     }
 
-    /// Takes one frame of the model and does everything that follows from it. What the model is sent can be read from
-    /// [`Self::sent`] until the next input.
+    /// Takes one frame of the model and does everything that follows from it. The messages to the model can be read from [`Self::sent`]
+    /// until the next input.
     pub(crate) fn frame(&mut self, frame: &[u8]) {
         self.codec.decode(frame, &mut Inputs(&mut self.inputs));
         self.run();
     }
 
-    /// Takes one event of the model, as [`Self::frame`] does for those of a frame.
+    /// Takes one event of the model, as [`Self::frame`] does for the events of a frame.
     pub(crate) fn event(&mut self, event: ModelEvent) {
         self.inputs.push_back(Input::Model(event));
         self.run();
@@ -243,7 +243,7 @@ impl CallPath {
         self.sent().iter().map(Vec::len).sum()
     }
 
-    /// Ends the turn, and begins the next by what the user types.
+    /// Ends the turn, and begins the next with typed text of the user.
     pub(crate) fn turn(&mut self) {
         self.frame(br#"{"serverContent":{"turnComplete":true}}"#);
         self.inputs.push_back(Input::Client(ClientEvent::Text {
@@ -354,7 +354,7 @@ impl CallPath {
     }
 }
 
-/// Proves that what is measured is what is said: every call is answered with success under its own id.
+/// Proves that the measured calls do their work: every call is answered with success under its own id.
 pub(crate) fn check(path: &mut CallPath, frames: &[Vec<u8>], ids: Ids) -> Result<usize, String> {
     let mut bytes = 0;
     for (number, frame) in frames.iter().enumerate().take(3 * CALLS_PER_TURN) {

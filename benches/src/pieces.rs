@@ -1,4 +1,4 @@
-//! Measures what a piece of a growing result costs a server on its way to a client of the chat, and how soon a call that changes nothing
+//! Measures a server's cost of a piece of a growing result on its way to a client of the chat, and how soon a call that changes nothing
 //! has stopped. The server is a process of its own; its model and the client are this one.
 
 use crate::chat_server::setup;
@@ -18,7 +18,7 @@ use windlass_app::server::{Setup, start};
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
 
-/// As many as a call may show at once: its rate is a limit of its own.
+/// The most that a call may show at once: its rate is a limit of its own.
 const PIECES: usize = 100;
 const TURNS: usize = 200;
 const PASSES: usize = 5;
@@ -272,7 +272,7 @@ pub(crate) fn post_with(
     exchange().map_err(|error| format!("the server does not answer: {error}"))
 }
 
-/// A model that has the tool called with what the user said, and then has words.
+/// A model that calls the tool with the user's words, and then answers in words.
 pub(crate) fn model() -> Result<SocketAddr, String> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Measures how long it takes to run a recorded hour again: reading the lines, the core, and comparing what comes out.
+//! Measures the time to run a recorded hour again: reading the lines, the core, and comparing the outputs.
 
 use crate::core_steps::mixed;
 use crate::kit::Kit;
@@ -16,7 +16,7 @@ use windlass_tool::handler::Success;
 use windlass_tool::id::{CallNumber, CallRef};
 use windlass_tool::registry::Registry;
 
-/// A question and its answer take six seconds; every second one asks a tool.
+/// A request and its answer take six seconds; every second request calls a tool.
 const TURNS: u64 = 600;
 const TURN: Duration = Duration::from_secs(6);
 

@@ -1,5 +1,5 @@
-//! Measures what the program itself takes at rest: `windlass serve` in a process of its own, with the tools of this workspace.
-//! Knows no call.
+//! Measures the program's own memory at rest: `windlass serve` in a process of its own, with the tools of this workspace. Knows no
+//! call.
 
 use crate::measure::print;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub(crate) fn run() -> Result<(), String> {
     for start in 1..=STARTS {
         let mut server = started(&program, data.path())?;
         let memory = at_rest(&mut server, start);
-        // It is not asked to end: what it stores is safe at any time.
+        // The server is killed at once: its stored data is safe at any time.
         let ended = server.kill().and_then(|()| server.wait());
         print(&memory?);
         ended.map_err(|error| format!("the server does not end: {error}"))?;
@@ -61,7 +61,7 @@ fn at_rest(server: &mut Child, start: usize) -> Result<Value, String> {
     }))
 }
 
-/// A line of what the kernel says of a process's memory.
+/// A value of the kernel's report on a process's memory.
 pub(crate) fn memory_kib(server: &Child, key: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(key));

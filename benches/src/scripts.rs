@@ -1,6 +1,6 @@
-//! Measures tools that are no Rust against their goals: what a call of a script costs in both processes, how many wait beside each
-//! other, whether one that computes for ever is in the way of others, whether memory grows, and what a process of the author's own
-//! costs. The program itself has to be built, because it is the process that runs scripts.
+//! Measures tools that are no Rust against their goals: the cost of a script's call in both processes, how many calls wait beside each
+//! other, whether a script that computes for ever delays others, whether memory grows, and the cost of a process of the author's own.
+//! The program itself has to be built, because it is the process that runs scripts.
 
 use crate::measure::{PASS, pass, print, rounded};
 use crate::path;
@@ -44,7 +44,7 @@ pub(crate) fn run() -> Result<(), String> {
     process::goal()
 }
 
-/// What a measurement came to, and its goal.
+/// Prints the figure of a measurement, and its goal.
 pub(crate) fn goal(what: &str, most: f64, unit: &str, figure: f64) {
     print(&json!({
         "bench": "scripts",
@@ -147,7 +147,7 @@ async fn waiting_together(scripts: &Scripts) -> Result<(), String> {
     Ok(())
 }
 
-/// What others notice of a script that computes for as long as it may, again and again.
+/// Measures how a script that computes for as long as it may, again and again, delays others.
 async fn beside_a_loop(scripts: &Scripts) -> Result<(), String> {
     let alone = p99_ms(&scripts.echo).await?;
     let looping = scripts.looping.clone();
@@ -175,7 +175,7 @@ async fn p99_ms(handler: &Arc<dyn Handler>) -> Result<f64, String> {
         let before = Instant::now();
         works(handler, times.len()).await?;
         times.push(before.elapsed().as_secs_f64() * 1e3);
-        // As calls of a session come: not one on the heels of the other.
+        // Calls of a session come with pauses between them.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     times.sort_by(f64::total_cmp);
@@ -257,7 +257,7 @@ fn invocation(number: usize) -> Invocation {
     invocation
 }
 
-async fn answer(handler: &Arc<dyn Handler>, number: usize) -> HandlerResult {
+pub(crate) async fn answer(handler: &Arc<dyn Handler>, number: usize) -> HandlerResult {
     match handler.execute(invocation(number)) {
         Execution::Ready(result) => result,
         Execution::Pending(future) => future.await,

@@ -1,5 +1,5 @@
-//! Measures what it takes to save a voice session, so that it outlives its process: how long the text is, how many instructions
-//! making it takes, and how often that happens in a minute of talk. The disk's part is measured by `store`.
+//! Measures the cost of saving a voice session, so that it outlives its process: the length of the text, the instructions that make it,
+//! and the saves in a minute of talk. `store` measures the disk's part.
 
 use crate::gate::{self, Stop};
 use crate::kit::Kit;
@@ -15,7 +15,7 @@ use windlass_session::time::Timestamp;
 use windlass_tool::handler::Success;
 use windlass_tool::id::CallRef;
 
-/// People say some 150 words a minute, and a question with its answer takes six seconds; every second one asks a tool.
+/// People say some 150 words a minute, and a question with its answer takes six seconds; every second question calls a tool.
 const QUESTION: [&str; 2] = ["And who ", "built the ship?"];
 const ANSWER: [&str; 3] = [
     "It was Colin Archer, ",
@@ -50,7 +50,7 @@ pub(crate) fn run(kit: &Kit) -> Result<(), String> {
     Ok(())
 }
 
-/// What valgrind runs: a talk, and so many saves of it.
+/// The program that valgrind runs: a talk, and `saves` saves of it.
 pub(crate) fn save_often(kit: &Kit, minutes: &str, saves: &str) -> Result<(), String> {
     let number = |text: &str| {
         text.parse::<u32>()
@@ -63,7 +63,7 @@ pub(crate) fn save_often(kit: &Kit, minutes: &str, saves: &str) -> Result<(), St
     Ok(())
 }
 
-/// Of one save; `None` without valgrind.
+/// The instructions of one save; `None` without valgrind.
 fn instructions(minutes: u32) -> Result<Option<u64>, String> {
     let count = |saves: u32| {
         let arguments = ["saves", &minutes.to_string(), &saves.to_string()];

@@ -1,5 +1,5 @@
-//! Measures a start: how long the registry takes to load, and what a whole server costs until it is ready and takes while it
-//! rests, with 5 and with 200 tools. Knows no call.
+//! Measures a start: the time to load the registry, and the cost of a whole server until it is ready and its memory at rest, with 5 and
+//! with 200 tools. Knows no call.
 
 #![expect(
     clippy::print_stdout,
@@ -19,7 +19,7 @@ use windlass_app::server::{Setup, start};
 use windlass_tool::handler::Handler;
 use windlass_tool::id::ToolId;
 
-/// Starts of one server; the first one compiles its tools and is told apart.
+/// Starts of one server; the first one compiles its tools and is reported apart.
 const STARTS: usize = 8;
 /// How long a server rests before its memory is looked at.
 const REST: Duration = Duration::from_secs(1);
@@ -86,7 +86,7 @@ fn started(folder: &Path) -> Result<Value, String> {
     })
 }
 
-/// Starts a server over a folder, says what that cost, and ends.
+/// Starts a server over a folder, prints the cost, and ends.
 pub(crate) fn start_once(folder: &str) -> Result<(), String> {
     let setup = setup(Path::new(folder))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -111,7 +111,7 @@ pub(crate) fn start_once(folder: &str) -> Result<(), String> {
     })
 }
 
-/// What all threads of this process have used so far.
+/// The processor time that all threads of this process have used so far.
 fn processor_ms() -> Result<f64, String> {
     let tasks = std::fs::read_dir("/proc/self/task").map_err(|error| error.to_string())?;
     let nanoseconds: u64 = tasks
@@ -129,7 +129,7 @@ fn memory_kib(key: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// A server that relays to a provider which nobody asks.
+/// A server that relays to a provider, but has no client.
 fn setup(folder: &Path) -> Result<Setup, String> {
     let at = |name: &str| folder.join(name).display().to_string();
     std::fs::create_dir_all(folder.join("kb")).map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! Measures what a request and its commit cost at a steady rate of calls, and a resume of a long conversation, beside what the
-//! same disk takes for one flush.
+//! Measures the costs of a request and its commit at a steady rate of calls, and of a resume of a long conversation, beside one flush
+//! of the same disk.
 
 use crate::measure::{print, rounded};
 use serde_json::json;
@@ -96,7 +96,7 @@ fn flush(folder: &Path, pages_per_second: Option<u32>) -> Result<Vec<f64>, Strin
     measured().map_err(|error: std::io::Error| error.to_string())
 }
 
-/// Waits until the time of one of those that come at a steady rate, and returns it.
+/// Waits until the due time of this request, at a steady rate, and returns it.
 fn due_at(begun: Instant, per_second: u32, number: u32) -> Instant {
     let due = begun + Duration::from_secs(1) / per_second * number;
     std::thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -136,7 +136,7 @@ fn beginning(number: u32) -> Batch {
     }
 }
 
-/// What a session asks before a change starts: as the core makes it.
+/// The request that a session makes before a change starts, in the core's form.
 fn request(number: u32) -> Batch {
     let mut nonce = [0; 16];
     nonce[..4].copy_from_slice(&number.to_le_bytes());
@@ -195,6 +195,7 @@ fn effect_id(number: u32) -> EffectId {
 
 fn record(number: u32) -> Batch {
     let record = Record {
+        next_attempt_ms: None,
         effect_id: effect_id(number),
         attempt: AttemptNumber(1),
         outcome: AttemptOutcome::Succeeded,
@@ -232,7 +233,7 @@ fn request_all(folder: &Path) -> Result<Vec<f64>, String> {
     let (sender, receiver) = mpsc::channel::<(u32, Instant, PendingReplies)>();
     std::thread::scope(|scope| {
         let recording = handle.clone();
-        // Answers come in the order of the questions, so that one thread can wait for all of them.
+        // Answers come in the order of the requests, so that one thread can wait for all of them.
         let waiting = scope.spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .build()

@@ -25,7 +25,7 @@ fn value_of(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
 
-/// What `getconf` says, such as `glibc 2.36`; `None` where that cannot be found out.
+/// The version of glibc, such as 2.36, as `getconf` says it; `None` where it cannot be found out.
 fn glibc_version() -> Option<(u32, u32)> {
     let output = Command::new("getconf")
         .arg("GNU_LIBC_VERSION")

@@ -1,10 +1,13 @@
-// Owns the bridge between Playwright and a Firefox that is older than Playwright expects: runs Firefox, and answers in its place the
-// commands of WebDriver BiDi that it does not have. They collect bodies of responses, choose where downloads go, and feign other screens; no test in Firefox needs any of it.
+// Owns the bridge between Playwright and a Firefox that knows fewer commands of WebDriver BiDi than Playwright sends while it opens a page:
+// runs Firefox, hands every command on, and turns the refusal of one that the tests can do without into an empty answer.
 import { spawn } from "node:child_process";
 import { connect, createServer } from "node:net";
 
-/** What Firefox 140 does not know, and an answer that lets Playwright go on. */
-const ANSWERED_HERE = {
+/**
+ * What may be refused as unknown, and the answer that lets Playwright go on. Firefox 153 has all of it but the features of media, in
+ * whose place `browser.mjs` chooses the page's theme.
+ */
+const DISPENSABLE = {
   "network.addDataCollector": { collector: "none" },
   "network.removeDataCollector": {},
   "network.disownData": {},
@@ -15,6 +18,9 @@ const ANSWERED_HERE = {
   "emulation.setUserAgentOverride": {},
 };
 const LISTENING = /WebDriver BiDi listening on ws:\/\/127\.0\.0\.1:(\d+)/;
+const END_OF_HEAD = "\r\n\r\n";
+/** Commands that may be refused, and refusals, are short: what is longer is not looked into. */
+const READ_BYTES_MAX = 4096;
 
 const [program, ...flags] = process.argv.slice(2);
 const firefox = spawn(program, flags, { stdio: ["ignore", "inherit", "pipe"] });
@@ -38,88 +44,64 @@ function bridge(client, browser, port) {
     one.on("error", () => other.destroy());
     one.on("close", () => other.destroy());
   }
+  /** The commands on their way that may be refused: the answer to each, by its id. */
+  const answers = new Map();
+  // Firefox takes no other host than its own, and what is compressed cannot be read here.
+  const request = (head) => head.replace(/^host: .*$/im, `Host: 127.0.0.1:${port}`).replace(/\r\nsec-websocket-extensions: .*/i, "");
+  carry(client, browser, request, (frame) => {
+    const { id, method } = messageIn(frame);
+    if (Object.hasOwn(DISPENSABLE, method)) answers.set(id, DISPENSABLE[method]);
+    return frame.bytes;
+  });
+  carry(browser, client, (head) => head, (frame) => {
+    const { id, error } = messageIn(frame);
+    const result = answers.get(id);
+    answers.delete(id);
+    return result && error === "unknown command" ? textFrame(JSON.stringify({ type: "success", id, result })) : frame.bytes;
+  });
+}
+
+/** Hands on what `from` sends: the head of the handshake as `head` makes it, then each whole frame as `frame` makes it. */
+function carry(from, to, head, frame) {
   let hasShaken = false;
   let waiting = Buffer.alloc(0);
-  client.on("data", (data) => {
+  from.on("data", (data) => {
     waiting = Buffer.concat([waiting, data]);
     if (!hasShaken) {
-      const end = waiting.indexOf("\r\n\r\n");
+      const end = waiting.indexOf(END_OF_HEAD);
       if (end < 0) return;
-      // Firefox takes no other host than its own, and what is compressed cannot be read here.
-      const head = waiting.subarray(0, end).toString().replace(/^host: .*$/im, `Host: 127.0.0.1:${port}`);
-      browser.write(`${head.replace(/\r\nsec-websocket-extensions: .*/i, "")}\r\n\r\n`);
-      waiting = waiting.subarray(end + 4);
+      to.write(head(waiting.subarray(0, end).toString()) + END_OF_HEAD);
+      waiting = waiting.subarray(end + END_OF_HEAD.length);
       hasShaken = true;
     }
-    for (let frame = firstFrame(waiting); frame; frame = firstFrame(waiting)) {
-      const answer = answerTo(frame);
-      if (answer) answers.push(answer);
-      else browser.write(waiting.subarray(0, frame.length));
-      waiting = waiting.subarray(frame.length);
+    for (let next = firstFrame(waiting); next; next = firstFrame(waiting)) {
+      to.write(frame(next));
+      waiting = waiting.subarray(next.bytes.length);
     }
-    sendAnswers();
-  });
-  // An answer goes between two of the browser's frames, and behind the one that is on its way.
-  const answers = [];
-  let left = 0;
-  let partial = Buffer.alloc(0);
-  let isShaking = true;
-  const sendAnswers = () => {
-    if (isShaking || left > 0 || partial.length > 0) return;
-    for (const answer of answers.splice(0)) client.write(answer);
-  };
-  browser.on("data", (data) => {
-    if (isShaking) {
-      const end = data.indexOf("\r\n\r\n");
-      isShaking = end < 0;
-      client.write(isShaking ? data : data.subarray(0, end + 4));
-      if (isShaking) return;
-      data = data.subarray(end + 4);
-    }
-    let rest = Buffer.concat([partial, data]);
-    partial = Buffer.alloc(0);
-    while (rest.length > 0) {
-      if (left === 0) {
-        sendAnswers();
-        const size = frameSize(rest);
-        if (size === null) {
-          partial = rest;
-          return;
-        }
-        left = size.length;
-      }
-      const piece = rest.subarray(0, left);
-      client.write(piece);
-      left -= piece.length;
-      rest = rest.subarray(piece.length);
-    }
-    sendAnswers();
   });
 }
 
-/** Of the frame that begins here: how long it is with its head, and where its content begins; null where that is not here yet. */
-function frameSize(bytes) {
+/** The frame that begins here: all its bytes, and where its mask and its content begin; null where it is not here as a whole yet. */
+function firstFrame(bytes) {
   if (bytes.length < 2) return null;
   const short = bytes[1] & 0x7f;
-  const head = short === 126 ? 4 : short === 127 ? 10 : 2;
-  if (bytes.length < head) return null;
-  const content = short === 126 ? bytes.readUInt16BE(2) : short === 127 ? Number(bytes.readBigUInt64BE(2)) : short;
-  const start = head + (bytes[1] & 0x80 ? 4 : 0);
-  return { start, length: start + content };
+  const mask = short === 126 ? 4 : short === 127 ? 10 : 2;
+  if (bytes.length < mask) return null;
+  const content = mask + (bytes[1] & 0x80 ? 4 : 0);
+  const length = short === 126 ? bytes.readUInt16BE(2) : short === 127 ? Number(bytes.readBigUInt64BE(2)) : short;
+  return bytes.length < content + length ? null : { bytes: bytes.subarray(0, content + length), mask, content };
 }
 
-function firstFrame(bytes) {
-  const size = frameSize(bytes);
-  if (size === null || bytes.length < size.length) return null;
-  const mask = bytes.subarray(size.start - 4, size.start);
-  const content = Buffer.from(bytes.subarray(size.start, size.length)).map((byte, at) => byte ^ mask[at % 4]);
-  return { length: size.length, isText: bytes[0] === 0x81, content };
+/** What a whole message of text says; an empty object for every other frame. */
+function messageIn({ bytes, mask, content }) {
+  const isWholeText = bytes[0] === 0x81;
+  if (!isWholeText || bytes.length > READ_BYTES_MAX) return {};
+  const text = Buffer.from(bytes.subarray(content));
+  for (let at = 0; content > mask && at < text.length; at += 1) text[at] ^= bytes[mask + (at % 4)];
+  return JSON.parse(text.toString());
 }
 
-function answerTo({ isText, content }) {
-  if (!isText || content.length > 1000) return null;
-  const { id, method } = JSON.parse(content.toString());
-  if (!Object.hasOwn(ANSWERED_HERE, method)) return null;
-  const text = Buffer.from(JSON.stringify({ type: "success", id, result: ANSWERED_HERE[method] }));
-  return Buffer.concat([Buffer.from([0x81, text.length]), text]);
+/** A message of less than 126 bytes from the browser. */
+function textFrame(text) {
+  return Buffer.concat([Buffer.from([0x81, text.length]), Buffer.from(text)]);
 }

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { startModel } from "../sdk/model.mjs";
-import { ask, launch, state, testInChromium, untilState, visit } from "./browser.mjs";
+import { NOT_IN_FIREFOX, ask, launch, state, testInChromium, untilState, visit } from "./browser.mjs";
 import { speechFile, startServer } from "./real.mjs";
 
 let model;
@@ -173,7 +173,7 @@ test("a clock of this device that is wrong does not take the time to answer away
   });
 });
 
-testInChromium("an answer in writing that is not stored is asked for once more", async () => {
+testInChromium("an answer in writing that is not stored is asked for once more", NOT_IN_FIREFOX.requests, async () => {
   const request = { toolCallId: "call-1", token: "token-1", tool: "pay", args: { text: "10" }, preview: null, expiresAt: new Date(Date.now() + 300_000).toISOString() };
   const streams = [
     [{ type: "data-confirmation-request", data: request }],
@@ -201,7 +201,7 @@ testInChromium("an answer in writing that is not stored is asked for once more",
   });
 });
 
-testInChromium("an answer to an approval that does not reach the server can be given once more", async () => {
+testInChromium("an answer to an approval that does not reach the server can be given once more", NOT_IN_FIREFOX.requests, async () => {
   const request = { toolCallId: "call-1", token: "token-1", tool: "pay", args: { text: "10" }, preview: null, expiresAt: new Date(Date.now() + 300_000).toISOString() };
   const sent = [];
   const prepare = (page) => page.route("**/api/chat", (route) => {
@@ -249,7 +249,7 @@ test("a message that did not arrive keeps its text, says so, and goes out again"
   });
 });
 
-testInChromium("an answer that is cut off stays until its repeat begins", async () => {
+testInChromium("an answer that is cut off stays until its repeat begins", NOT_IN_FIREFOX.requests, async () => {
   for (const cut of [[says("Colin")], [says("Colin"), { type: "error", errorText: "The model is gone." }, { type: "finish", finishReason: "error" }]]) {
     await onStreams([cut, [says("Colin Archer."), FINISH]], async (page, sent) => {
       await ask(page, "Who?");
@@ -264,7 +264,7 @@ testInChromium("an answer that is cut off stays until its repeat begins", async 
   }
 });
 
-testInChromium("the newest answer can be given again, and the newest message be changed", async () => {
+testInChromium("the newest answer can be given again, and the newest message be changed", NOT_IN_FIREFOX.requests, async () => {
   await onStreams([[says("One."), FINISH], [says("Two."), FINISH], [says("Three."), FINISH]], async (page, sent) => {
     await ask(page, "Count");
     await untilAnswered(page);
@@ -282,7 +282,7 @@ testInChromium("the newest answer can be given again, and the newest message be 
   });
 });
 
-testInChromium("pictures go with the message, small enough, and can be taken away before", async () => {
+testInChromium("pictures go with the message, small enough, and can be taken away before", NOT_IN_FIREFOX.requests, async () => {
   await onStreams([[says("A picture."), FINISH]], async (page, sent) => {
     const png = Buffer.from(await page.evaluate(async () => {
       const canvas = new OffscreenCanvas(3000, 1500);

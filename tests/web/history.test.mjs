@@ -91,7 +91,7 @@ test("an earlier conversation is opened with its calls, their results and times,
     await page.locator(".line.assistant").getByText("Yes.").waitFor();
     assert.equal(posts[0].id, "ships");
     await openList(page);
-    assert.equal(await item(page, "Who built it?").getAttribute("aria-current"), "true");
+    await page.locator(".history-open[aria-current=true]", { hasText: "Who built it?" }).waitFor();
     await page.locator("#history-new").click();
     assert.deepEqual(await words(page), []);
     await ask(page, "Another thing");
@@ -143,7 +143,7 @@ test("a conversation is renamed and deleted by keyboard alone", async () => {
     assert.equal(await page.evaluate(() => document.activeElement.textContent), "Keep it");
     await page.keyboard.press("Shift+Tab");
     await page.keyboard.press("Enter");
-    await item(page, "Ships").waitFor({ state: "detached" });
+    await page.locator(".history-item", { hasText: "Ships" }).waitFor({ state: "detached" });
     assert.deepEqual([...stored.keys()], ["tea"]);
   });
 });

@@ -1,7 +1,7 @@
 // What a model writes, shown while it comes: Markdown, and everything that Markdown can be misused for.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, launch, overflowPixels, visit, testInChromium } from "./browser.mjs";
+import { NOT_IN_FIREFOX, ask, launch, overflowPixels, testInChromium, visit } from "./browser.mjs";
 import { VoiceEndpoint, servePage } from "./scripted.mjs";
 
 let files;
@@ -125,7 +125,7 @@ test("a huge table and a long line scroll within themselves, and the page stays 
   }, { pieceLength: 500 });
 });
 
-testInChromium("a message can be copied as it was written, and code by itself", async () => {
+testInChromium("a message can be copied as it was written, and code by itself", NOT_IN_FIREFOX.clipboard, async () => {
   const text = "A **ship**.\n\n```\nlet a = 1;\n```";
   await said(text, async (words, page) => {
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { DESK, PHONE, ask, launch, lowContrasts, overflowPixels, state, testInChromium, untilState, visit } from "./browser.mjs";
+import { DESK, NOT_IN_FIREFOX, PHONE, ask, launch, lowContrasts, overflowPixels, state, testInChromium, untilState, visit } from "./browser.mjs";
 import { speechFile, startServer } from "./real.mjs";
 
 const QUESTION = "Who designed the ship Fram?";
@@ -50,7 +50,7 @@ test("the panel on the tools counts the calls of this server", async () => {
   await visit(browser, server.url, {}, async (page) => {
     await ask(page, QUESTION);
     await untilAnswered(page);
-    await page.getByRole("button", { name: "How the tools do" }).click();
+    await page.getByRole("button", { name: "Tool statistics" }).click();
     const row = page.locator("#tool-stats").getByRole("row", { name: "kb_search" });
     await row.waitFor();
     const [name, calls, worked] = await row.locator("th, td").allTextContents();
@@ -90,7 +90,7 @@ test("the demo model says what it is and offers questions to click", async () =>
   });
 });
 
-testInChromium("a goodbye ends the session after the farewell was heard", async () => {
+test("a goodbye ends the session after the farewell was heard", async () => {
   await visit(browser, server.url, {}, async (page) => {
     await ask(page, "Let's stop here");
     await page.locator(".ending").waitFor();
@@ -137,7 +137,7 @@ test("Escape stops the answer at once, and the session goes on", async () => {
   });
 });
 
-testInChromium("spoken input reaches the model, and the demo model answers with questions to click", async () => {
+testInChromium("spoken input reaches the model, and the demo model answers with questions to click", NOT_IN_FIREFOX.microphones, async () => {
   await visit(browser, server.url, {}, async (page) => {
     await page.getByRole("button", { name: "Talk" }).click();
     await untilState(page, { microphone: "on", phase: "live" });
@@ -164,7 +164,7 @@ test("a microphone that is refused is explained, and typing works", async () => 
   }
 });
 
-testInChromium("the whole conversation works by keyboard alone", async () => {
+testInChromium("the whole conversation works by keyboard alone", NOT_IN_FIREFOX.keyboard, async () => {
   await visit(browser, server.url, {}, async (page) => {
     // The field has the focus at load.
     await page.keyboard.type(QUESTION);

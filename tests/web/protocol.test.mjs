@@ -1,7 +1,7 @@
 // What the page makes of each message of the voice protocol, hostile and unlucky ones included. Needs no server of ours.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, launch, overflowPixels, state, untilState, visit, testInChromium } from "./browser.mjs";
+import { NOT_IN_FIREFOX, ask, launch, overflowPixels, state, testInChromium, untilState, visit } from "./browser.mjs";
 import { VoiceEndpoint, servePage } from "./scripted.mjs";
 
 let files;
@@ -508,7 +508,7 @@ test("several approvals are a list, and a click on one that has just moved answe
   });
 });
 
-testInChromium("arguments and times are in the user's words and zone, with every digit and without JSON", async () => {
+test("arguments and times are in the user's words and zone, with every digit and without JSON", async () => {
   const args = {
     start_time: "2026-12-24T16:00:00Z",
     guestNames: ["Ada", "Bo"],
@@ -536,6 +536,18 @@ testInChromium("arguments and times are in the user's words and zone, with every
       "Note", "empty",
       "Raw text", "a\\u{202e}b",
     ]);
+  }, { context });
+});
+
+test("on a narrow phone the way to an approval and the end of the answer are both in reach", async () => {
+  const context = { viewport: { width: 320, height: 700 } };
+  await inSession(async (page, endpoint) => {
+    endpoint.sendTone(5000);
+    endpoint.send({ type: "confirmation_request", callId: "1", token: "t", tool: "pay", args: { amount: 10 }, expiresAt: Date.now() + 60_000 });
+    for (const name of ["Your approval is asked for", "Stop the answer"]) {
+      const { x, width } = await page.getByRole("button", { name }).boundingBox();
+      assert.ok(x >= 0 && x + width <= context.viewport.width, `${name}: ${x} to ${x + width}`);
+    }
   }, { context });
 });
 
@@ -725,7 +737,7 @@ test("the microphone sends frames of 20 ms from the start on, and pausing stops 
   });
 });
 
-testInChromium("over plain http talking is refused with the reason, and typing and listening work", async () => {
+testInChromium("over plain http talking is refused with the reason, and typing and listening work", NOT_IN_FIREFOX.names, async () => {
   await inSession(
     async (page, endpoint) => {
       await page.getByRole("button", { name: "Talk" }).click();
@@ -771,7 +783,7 @@ test("sound that the browser holds back is announced, and a click brings it", as
   });
 });
 
-testInChromium("who asks for less motion gets none", async () => {
+testInChromium("who asks for less motion gets none", NOT_IN_FIREFOX.system, async () => {
   await inSession(
     async (page, endpoint) => {
       endpoint.sendTone(5000);

@@ -11,7 +11,7 @@ import { speechFile, startOwnServer } from "./real.mjs";
 
 const QUESTION = "Who designed the ship Fram?";
 // The browser itself reports that nobody listens for a while.
-const excused = /WebSocket connection to .* failed|ERR_CONNECTION_(REFUSED|RESET)/;
+const excused = /WebSocket connection to .* failed|can’t establish a connection to the server|was interrupted while the page was loading|ERR_CONNECTION_(REFUSED|RESET)/;
 let browser;
 let folder;
 let careful;

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { launch, overflowPixels, PHONE, visit } from "./browser.mjs";
+import { ask, launch, overflowPixels, PHONE, visit } from "./browser.mjs";
 import { startOwnServer } from "./real.mjs";
 import { servePage, VoiceEndpoint } from "./scripted.mjs";
 
@@ -87,5 +87,24 @@ test("a suggestion is asked with a click, however long it is, and without any th
     } finally {
       files.close();
     }
+  }
+});
+
+test("what the demo model offers is gone when it goes on by itself", async () => {
+  const files = await servePage({ demo: true, suggestions: ["When are you open?"] });
+  const endpoint = new VoiceEndpoint();
+  try {
+    await visit(browser, files.url, { prepare: (page) => endpoint.attach(page) }, async (page) => {
+      await ask(page, "Book a table");
+      await endpoint.next("text");
+      endpoint.send({ type: "transcript", role: "assistant", text: "One moment.", final: true });
+      endpoint.send({ type: "turn_complete", turn: 1 });
+      const offer = page.locator(".offer");
+      await offer.waitFor();
+      endpoint.send({ type: "transcript", role: "assistant", text: "It waits for your yes.", final: true });
+      await offer.waitFor({ state: "hidden" });
+    });
+  } finally {
+    files.close();
   }
 });

@@ -26,8 +26,8 @@ after(async () => {
 });
 
 async function open(page) {
-  await page.getByRole("button", { name: "How the tools do" }).click();
-  await page.getByRole("dialog", { name: "How the tools do" }).waitFor();
+  await page.getByRole("button", { name: "Tool statistics" }).click();
+  await page.getByRole("dialog", { name: "Tool statistics" }).waitFor();
 }
 
 const status = (page) => page.locator("#tool-stats-status");
@@ -45,11 +45,11 @@ test("it asks when it is opened, and shows each tool in a row", async () => {
       ["<b>odd</b>", "1000", "99.9 %", "31 ms", "1.3 s", "INTERNAL 1"],
       ["kb_search", "12", "83.3 %", "31 ms", "1.3 s", "VALIDATION 1, TRANSIENT 1"],
       ["kb_get", "3", "100 %", "31 ms", "1.3 s", "none"],
-      ["idle", "0", "–", "0 ms", "0 ms", "none"],
+      ["idle", "0", "–", "–", "–", "none"],
     ]);
     await page.keyboard.press("Escape");
     await page.locator("#tool-stats").waitFor({ state: "hidden" });
-    assert.equal(await page.evaluate(() => document.activeElement.textContent), "How the tools do");
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Tool statistics");
     const answered = page.waitForResponse(/\/api\/tools\/stats$/);
     await page.keyboard.press("Enter");
     await answered;

@@ -2,10 +2,10 @@
 // brought them; with the JSON behind one click, and nothing of it taken for more than text.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, DESK, IS_FIREFOX, launch, testInChromium, visit } from "./browser.mjs";
+import { ask, DESK, launch, visit } from "./browser.mjs";
 import { VoiceEndpoint, servePage } from "./scripted.mjs";
 
-const IN_OSLO = IS_FIREFOX ? DESK : { ...DESK, locale: "en-GB", timezoneId: "Europe/Oslo" };
+const IN_OSLO = { ...DESK, locale: "en-GB", timezoneId: "Europe/Oslo" };
 const EVENT = { event_id: "e1", calendar: "primary", title: "Dentist", start: "2026-11-30T14:00:00+01:00", end: "2026-11-30T15:30:00+01:00", all_day: false, status: "confirmed", attendees: [] };
 
 let files;
@@ -44,7 +44,7 @@ async function words(locator) {
   return (await locator.allInnerTexts()).map((text) => text.replace(/\s+/gu, " ").trim());
 }
 
-testInChromium("events stand under their day, at the reader's time, with what is to be known of them", async () => {
+test("events stand under their day, at the reader's time, with what is to be known of them", async () => {
   await inSession(async (page, show) => {
     const row = await show({
       time_zone: "Europe/London",
@@ -69,7 +69,7 @@ testInChromium("events stand under their day, at the reader's time, with what is
   });
 });
 
-testInChromium("free and taken times, one event after a change, and calendars of others have the same form", async () => {
+test("free and taken times, one event after a change, and calendars of others have the same form", async () => {
   await inSession(async (page, show) => {
     const slot = (start, end, minutes) => ({ start: `2026-11-30T${start}:00+01:00`, end: `2026-11-30T${end}:00+01:00`, duration_minutes: minutes });
     const availability = await show({

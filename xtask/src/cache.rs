@@ -1,5 +1,5 @@
-//! What is kept once for this machine and not for each clone: tools, downloads, environments. Knows where it lies and how something comes
-//! into it, whole or not at all; knows none of what it holds.
+//! The cache that this machine has for all clones: tools, downloads, environments. Knows where it lies and how an entry is made, whole
+//! or not at all; knows nothing of the entries.
 
 use crate::parts::Missing;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where a contributor may name another folder for it.
+/// The variable with which a contributor names another folder for the cache.
 pub(crate) const VARIABLE: &str = "WINDLASS_CACHE";
 
 pub(crate) struct Cache {
@@ -26,8 +26,8 @@ impl Cache {
         self.folder.join(name)
     }
 
-    /// What lies under a name. If nothing does, `make` is given the path of what it has to make. Another run that makes the same is waited
-    /// for, and what a run has left unfinished is removed.
+    /// The path of the entry of this name. If it is missing, `make` is given the path to make it at. Waits for another run that makes
+    /// the same entry, and removes the unfinished work of an earlier run.
     pub(crate) fn entry(
         &self,
         name: &str,
@@ -81,7 +81,7 @@ fn folder_of(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     caches.map(|caches| caches.join("windlass"))
 }
 
-/// A link goes, and what it points to stays.
+/// Removes a file, a folder or a link, but not a link's target. A missing path is no error.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let removed = if path.is_dir() && !path.is_symlink() {
         fs::remove_dir_all(path)

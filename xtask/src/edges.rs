@@ -1,5 +1,5 @@
-//! Which crate may depend on which, and which may reach the asynchronous runtime. Reads cargo's own view of the graph;
-//! knows nothing of the code inside a crate.
+//! The allowed dependencies between crates, and the crates that may reach the asynchronous runtime. Reads cargo's own view of the
+//! graph; knows nothing of the code inside a crate.
 
 use crate::report::Problem;
 use crate::workspace::{Workspace, output_of};
@@ -166,15 +166,15 @@ const PLACES: &[CrateRule] = &[
 
 const ASYNC_RUNTIME: &str = "tokio";
 
-/// What an engine that is built on demand brings into a crate that is fenced otherwise. A database client without the
-/// asynchronous runtime would be one of our own.
+/// The crates that an opt-in engine brings into a crate that is otherwise fenced. A database client without the asynchronous runtime
+/// would have to be our own.
 const OPT_IN_ENGINES: &[(&str, &[&str])] = &[(
     "windlass-knowledge",
     &["tokio", "tokio-postgres", "tokio-rustls"],
 )];
 
-/// What a fenced crate's own `clippy.toml` has to forbid. Clippy reads the nearest file only, so the root's does not
-/// reach it.
+/// The methods that a fenced crate's own `clippy.toml` has to forbid. Clippy reads the nearest file only, so the root's does not reach
+/// the crate.
 const FORBIDDEN_METHODS: &[&str] = &[
     "std::time::Instant::now",
     "std::time::SystemTime::now",
@@ -185,7 +185,7 @@ const FORBIDDEN_METHODS: &[&str] = &[
 /// fenced crate that may ask for the time.
 pub(crate) fn check(workspace: &Workspace) -> Vec<Problem> {
     let mut problems = Vec::new();
-    // What everybody builds may not have what an opt-in engine brings, so nothing is excepted there.
+    // The default build may not contain the crates of an opt-in engine, so it has no exceptions.
     match graph(workspace, &[]) {
         Ok(graph) => problems.extend(check_graph(&graph)),
         Err(problem) => problems.push(problem),
@@ -216,7 +216,7 @@ fn graph(workspace: &Workspace, features: &[&str]) -> Result<Graph, Problem> {
     output_of(tree, "cargo tree").map(|text| Graph::parse(&text))
 }
 
-/// The packages, and what each needs when it is built for use (not for its tests).
+/// The packages, and the needs of each when it is built for use (not for its tests).
 struct Graph {
     members: BTreeSet<String>,
     needs: BTreeMap<String, BTreeSet<String>>,
@@ -252,7 +252,7 @@ impl Graph {
         graph
     }
 
-    /// The graph of what everybody builds.
+    /// The graph of the default build.
     fn without_opt_in_engines(mut self) -> Self {
         for (package, needs) in &mut self.needs {
             for (fenced, brought) in OPT_IN_ENGINES {

@@ -1,5 +1,5 @@
 //! Every parser that strangers reach, under a coverage-guided fuzzer (libFuzzer), two at a time. Knows how to build and start it, and
-//! what becomes of a finding; the parsers are in `fuzz`.
+//! how to keep a finding; the parsers are in `fuzz`.
 
 use crate::report::{Problem, Report};
 use crate::workspace::{Workspace, output_of};
@@ -12,13 +12,13 @@ const MINUTES: u64 = 3;
 const AT_ONCE: usize = 2;
 const PROGRAM: &str = "windlass-fuzz";
 const TARGET_VARIABLE: &str = "WINDLASS_FUZZ_TARGET";
-/// What was committed: an input or more for each parser, and what was found once.
+/// The committed inputs: one or more for each parser, and earlier finds.
 const SEEDS: &str = "fuzz/seeds";
-/// One input that takes longer hangs.
+/// An input that takes longer counts as a hang.
 const SECONDS_PER_INPUT_MAX: u64 = 10;
 const MEMORY_MIB_MAX: u64 = 2_048;
 const INPUT_BYTES_MAX: u64 = 65_536;
-/// What libFuzzer needs to see which way an input took. These are flags of the stable compiler.
+/// The flags that let libFuzzer see which way an input took. The stable compiler has them.
 const COVERAGE: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -29,10 +29,10 @@ const COVERAGE: &[&str] = &[
     "-Cdebug-assertions",
 ];
 
-/// What a contributor asks for on the command line.
+/// A contributor's request on the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// For all parsers together.
+    /// Minutes for all parsers together.
     minutes: u64,
     /// One parser alone.
     target: Option<String>,
@@ -127,7 +127,7 @@ fn build(workspace: &Workspace, report: &mut Report, folder: &Path) -> Option<Pa
     };
     let mut build = workspace.cargo(&["build", "--release", "--package", PROGRAM]);
     build.args(["--features", "engine", "--bin", PROGRAM]);
-    // With a target the flags are not those of build scripts and macros.
+    // With a target the flags do not apply to build scripts and macros.
     build
         .args(["--target", &host])
         .arg("--target-dir")
@@ -140,7 +140,7 @@ fn build(workspace: &Workspace, report: &mut Report, folder: &Path) -> Option<Pa
         .then(|| folder.join(host).join("release").join(PROGRAM))
 }
 
-/// Lets the fuzzer at one parser. Answers its last line of figures.
+/// Runs the fuzzer on one parser. Returns its last line of figures.
 fn run(
     workspace: &Workspace,
     program: &Path,

@@ -1,5 +1,6 @@
-//! What a contributor runs: `cargo xtask check`, `test`, `tidy`, `edges`, `database`, `soak`, `fuzz`, `mutants`, `supply`, `advisories`, `release`, `firefox` and `packages`. Knows the project's
-//! rules and the tools that enforce them; knows nothing of what the product does.
+//! The contributor's commands: `cargo xtask check`, `test`, `tidy`, `edges`, `database`, `soak`, `fuzz`, `mutants`, `supply`,
+//! `advisories`, `release`, `shape`, `firefox` and `packages`. Knows the project's rules and the tools that enforce them; knows nothing
+//! of the product's work.
 
 #![expect(
     clippy::print_stdout,
@@ -15,6 +16,7 @@ mod plan;
 mod postgres;
 mod release;
 mod report;
+mod shape;
 mod soak;
 mod supply;
 mod tidy;
@@ -37,6 +39,7 @@ usage: cargo xtask <command>
           starts the PostgreSQL of the tests, says where it is, and stops it when its input ends
   soak    worlds of faults around the session core, 10,000 of them; or --seeds N, or --minutes N,
           or one of them with its trace: --seed N; or servers killed in the middle of a change: --kills N;
+          or calls over MCP whose answers are lost: --lost-answers N;
           or minutes of clients that come and go, after which nothing may be left or done twice: --churn N
   fuzz    every parser that strangers reach, with mutated input: --minutes N for all of them together, two at a time;
           --target NAME for one of them
@@ -49,7 +52,9 @@ usage: cargo xtask <command>
           the program as it is given out, under target/dist, for x86_64, aarch64, or else this machine: a static program in an
           archive, its checksum, npm's packages, and its list of parts (SBOM); refused where the copy of the advisories is older
           than 30 days or a dependency was taken back, but for a trial
-  firefox the page's main flows in Firefox, which it installs where it runs as root
+  shape [--seed N]
+          how long the code is, and a sample of its comments, names, subjects and sentences for somebody to judge who did not write them
+  firefox the tests of the page in Firefox, which it installs where it runs as root
   packages
           the installer, the package for npm, and the image's root file system, with the program of the tests
 
@@ -80,6 +85,12 @@ fn main() -> ExitCode {
         ("advisories", [folder]) => supply::copy(&workspace, &mut report, Path::new(folder)),
         ("release", rest) if let Some(request) = release::Request::parse(rest) => {
             release::release(&workspace, &mut report, &request);
+        }
+        ("shape", rest) if let Some(seed) = shape::seed_of(rest) => {
+            match shape::shape(&workspace, seed) {
+                Ok(shape) => print!("{shape}"),
+                Err(problem) => report.check("shape", || vec![problem]),
+            }
         }
         ("firefox", []) => plan::firefox(&workspace, &mut report),
         ("packages", []) => plan::package_tests(&workspace, &mut report),

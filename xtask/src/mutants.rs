@@ -1,5 +1,5 @@
-//! Deliberate mistakes in the ledger's decision and in what performs it, one at a time (cargo-mutants): each has to fail a test. Knows how to start
-//! them, what is to be mutated, and which survivors are accepted; knows no rule of the ledger.
+//! Deliberate mistakes in the ledger's decision and in the code that performs it, one at a time (cargo-mutants): each has to fail a
+//! test. Knows how to start them, the list of mutated files, and which survivors are accepted; knows no rule of the ledger.
 
 use crate::parts::Missing;
 use crate::report::{Problem, Report};
@@ -10,18 +10,18 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 const MINUTES: u64 = 60;
-/// What is mutated.
+/// The list of files that are mutated.
 const PATHS: &str = "xtask/mutants/paths.txt";
 /// Survivors with a reason.
 const SURVIVORS: &str = "xtask/mutants/survivors.txt";
-/// Whose tests have to find a mistake: the tables, and 300 worlds.
+/// The crates whose tests have to find a mistake: the tables, and 300 worlds.
 const ORACLES: [&str; 4] = [
     "windlass-store",
     "windlass-driver",
     "windlass-tool",
     "windlass-world",
 ];
-/// For the tests of one mutant; those of the unchanged code take a fraction of it.
+/// Seconds for the tests of one mutant; those of the unchanged code take a fraction of it.
 const TEST_SECONDS_MAX: u64 = 300;
 /// How `timeout` ends where the time was up.
 const TIME_IS_UP: i32 = 124;
@@ -29,10 +29,10 @@ const TIME_IS_UP: i32 = 124;
 const SOME_SURVIVED: i32 = 2;
 const SOME_TIMED_OUT: i32 = 3;
 
-/// What a contributor asks for on the command line.
+/// A contributor's request on the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// For all mutants together.
+    /// Minutes for all mutants together.
     minutes: u64,
     /// One file alone, of the list or not.
     file: Option<String>,
@@ -106,7 +106,7 @@ fn run(
     let failed = |error: std::io::Error| Problem::general(format!("cargo-mutants: {error}"));
     fs::create_dir_all(output).map_err(failed)?;
     let mut command: Command = workspace.command("timeout", "");
-    // It sums up what it has when it is interrupted.
+    // An interrupted run sums up its results.
     command.args(["--signal=INT", "--kill-after=60"]);
     command.arg(format!("{minutes}m"));
     command.args(["cargo", "mutants", "--workspace", "--no-shuffle"]);
@@ -120,13 +120,13 @@ fn run(
     for package in ORACLES {
         command.args(["--test-package", package]);
     }
-    // Nobody looks at where they panic.
+    // The tests' debug information is not needed: it only says where a test panics.
     command.env("CARGO_PROFILE_TEST_DEBUG", "0");
     tools::with(workspace, &mut command, tools::MUTANTS);
     command.status().map_err(failed)
 }
 
-/// What is wrong with the outcome of a run: survivors that nobody has accepted.
+/// Problems in the outcome of a run: survivors that are not accepted.
 fn judged(
     output: &Path,
     status: ExitStatus,
@@ -298,7 +298,7 @@ mod tests {
         }];
         let check = |code: i32| {
             let mut notices = Vec::new();
-            // The code is the upper byte of what waiting for a process gives.
+            // The exit code is the upper byte of a process's wait status.
             let status = ExitStatus::from_raw(code << 8);
             let problems = judged(&folder, status, &accepted, &mut notices);
             (problems, notices)

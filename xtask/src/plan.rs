@@ -11,7 +11,7 @@ use std::process::Command;
 
 const PROGRAM: &str = "windlass";
 const BENCHES: &str = "windlass-benches";
-/// Set by those who build tests in another way than the project says.
+/// The variable of a contributor who builds tests with another profile than the project's.
 const OPT_LEVEL_VARIABLE: &str = "CARGO_PROFILE_TEST_OPT_LEVEL";
 const WEB_TESTS: &str = "tests/web";
 const SDK_TESTS: &str = "tests/sdk";
@@ -23,17 +23,10 @@ const MEASURED_TOOL: &str = "../shared/bench/peers/shared/kb_search.schema.json"
 /// Two files at a time, as most of their time is waiting: each starts a server, and most a browser.
 const NODE_TEST_ARGUMENTS: &[&str] = &["--test", "--test-concurrency=2", "--test-reporter=spec"];
 
-/// The tests of the page that run in Firefox, too.
-const FIREFOX_TESTS: &[&str] = &[
-    "chat.test.mjs",
-    "history.test.mjs",
-    "markdown.test.mjs",
-    "page.test.mjs",
-    "protocol.test.mjs",
-    "trouble.test.mjs",
-];
+/// A Firefox that no longer answers fails the tests of its file and does not hold up those of the others.
+const FIREFOX_FILE_TIMEOUT: &str = "--test-timeout=600000";
 
-/// What is built on demand, and tested with the rest.
+/// Features that are built on demand, and tested with the rest.
 const FEATURES: &str = "windlass-app/documents,windlass-app/postgres,windlass-app/typescript";
 
 /// How `cargo clippy` itself has packages checked.
@@ -44,7 +37,7 @@ const DENY_WARNINGS: &str = "--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"
 /// How the workspace is built and tested.
 #[derive(Clone, Copy)]
 enum Build<'a> {
-    /// As everybody builds it.
+    /// The default build.
     Usual,
     /// With everything that is built on demand, and a database where there is one.
     Whole { database: Option<&'a Server> },
@@ -67,7 +60,7 @@ impl Build<'_> {
         command
     }
 
-    /// What is missing is installed where everything is to be tested.
+    /// Missing tools are installed only where everything is to be tested.
     fn tools(self) -> Tools {
         match self {
             Build::Usual => Tools::AsTheyAre,
@@ -76,7 +69,7 @@ impl Build<'_> {
     }
 }
 
-/// What needs nothing beyond the Rust toolchain.
+/// Runs the checks that need only the Rust toolchain.
 pub(crate) fn check(workspace: &Workspace, report: &mut Report) {
     check_build(workspace, report, Build::Usual);
 }
@@ -95,7 +88,7 @@ fn check_build(workspace: &Workspace, report: &mut Report, build: Build<'_>) -> 
     built
 }
 
-/// Everything that there is, with the tests' features and profile: each step after this one finds what it needs.
+/// Compiles everything, with the tests' features and profile, so that each later step finds its parts.
 fn compile(workspace: &Workspace, build: Build<'_>) -> Command {
     build.cargo(
         workspace,
@@ -103,7 +96,7 @@ fn compile(workspace: &Workspace, build: Build<'_>) -> Command {
     )
 }
 
-/// Everything: what `check` does, and the tests that drive the built program with a browser and the official SDKs.
+/// Runs everything: the steps of `check`, and the tests that drive the built program with a browser and the official SDKs.
 pub(crate) fn test(workspace: &Workspace, report: &mut Report) {
     if let Err(Missing(reason)) = parts::model_weights(workspace, report) {
         report.leave_out("tests with the embedding model", &reason);
@@ -165,14 +158,14 @@ fn tests(workspace: &Workspace, report: &mut Report, build: Build<'_>) {
     report.run("tests", command);
 }
 
-/// Only nextest leaves doc tests out. Some of them show what does not compile, so that a run without any is a failure.
+/// Only nextest leaves doc tests out. Some of them show code that must not compile, so a run without any is a failure.
 fn doc_tests(workspace: &Workspace, report: &mut Report, build: Build<'_>) {
     let problem = match packages_with_doc_tests(workspace) {
         Ok(packages) if packages.is_empty() => {
             Problem::general("no library has doc tests, so nothing shows what does not compile")
         }
         Ok(_) => {
-            // All packages, as for the other tests: those with doc tests alone would be compiled anew, for other features.
+            // All packages, as for the other tests: the few with doc tests would be compiled anew, for other features.
             report.run("doc tests", build.cargo(workspace, &["test", "--doc"]));
             return;
         }
@@ -240,7 +233,7 @@ fn instruction_gate(workspace: &Workspace, report: &mut Report) {
     report.run("instructions of one call", command);
 }
 
-/// What users install, with the program of the tests in place of a release's.
+/// Tests the packages that users install, with the program of the tests in place of a release's.
 pub(crate) fn package_tests(workspace: &Workspace, report: &mut Report) {
     let mut node = workspace.command("node", "");
     node.arg("--version");
@@ -265,7 +258,7 @@ fn web_tests(workspace: &Workspace, report: &mut Report, binary: &PathBuf) -> Re
     Ok(())
 }
 
-/// The page's main flows once more, in the other browser.
+/// The tests of the page once more, in the other browser.
 pub(crate) fn firefox(workspace: &Workspace, report: &mut Report) {
     let build = Build::Whole { database: None };
     if report.run("build", compile(workspace, build))
@@ -280,8 +273,8 @@ fn firefox_tests(workspace: &Workspace, report: &mut Report) -> Result<(), Missi
     let firefox = parts::browser(workspace, report, &FIREFOX)?;
     let mut command = workspace.command("node", WEB_TESTS);
     command.args(NODE_TEST_ARGUMENTS);
-    command.args(FIREFOX_TESTS);
     command.env("WINDLASS_BINARY", workspace.program(PROGRAM));
+    command.arg(FIREFOX_FILE_TIMEOUT);
     command.env("WINDLASS_BROWSER", "firefox");
     command.env(FIREFOX.variable, firefox);
     report.run("browser tests in Firefox", command);

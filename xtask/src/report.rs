@@ -1,4 +1,4 @@
-//! Runs steps one after another, keeps what became of each, and sums them up. Knows no step by name.
+//! Runs steps one after another, keeps the outcome of each, and sums them up. Knows no step by name.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,7 +16,7 @@ const DRAIN_TIMEOUT_MS: u64 = 2_000;
 /// How many of the longest steps and of the longest tests the summary names.
 const LONGEST_MAX: usize = 10;
 
-/// One broken rule: where, and what to do.
+/// One broken rule: its place, and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Problem {
     file: String,
@@ -74,7 +74,7 @@ struct Step {
     duration: Duration,
 }
 
-/// A test as its suite told it.
+/// A test as its suite reported it.
 #[derive(Clone, Debug, PartialEq)]
 struct TimedTest {
     name: String,
@@ -168,7 +168,7 @@ impl Report {
         self.steps.iter().filter(passes).count()
     }
 
-    /// Where the time went. One step needs no list of steps.
+    /// The longest steps. A single step needs no such list.
     fn longest(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps = self.steps.iter();
         let steps = longest(steps.map(|step| (step.name.as_str(), step.duration)));

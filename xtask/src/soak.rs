@@ -1,5 +1,5 @@
-//! Worlds of faults around the session core, servers that are killed, and churn around one, as much as is asked for. Knows how to start them, and
-//! nothing of what they do.
+//! Worlds of faults around the session core, servers that are killed, and churn around one, in the requested number. Knows how to start
+//! them, and nothing of their work.
 
 use crate::report::Report;
 use crate::workspace::Workspace;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const SEEDS: u64 = 10_000;
 pub(crate) const PROGRAM: &str = "windlass-soak";
 
-/// What a contributor asks for on the command line.
+/// A contributor's request on the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// One world, with everything that happens in it.
@@ -26,6 +26,10 @@ pub(crate) enum Request {
     /// No worlds, but real servers that are killed in the middle of a change.
     Kills {
         kills: u64,
+    },
+    /// No worlds, but calls over MCP whose answers are lost.
+    LostAnswers {
+        calls: u64,
     },
     /// No worlds, but a real server with clients that come and go for this time.
     Churn {
@@ -44,6 +48,7 @@ impl Request {
             "--seeds" => Some(Self::Seeds { seeds: number }),
             "--minutes" => Some(Self::Minutes { minutes: number }),
             "--kills" => Some(Self::Kills { kills: number }),
+            "--lost-answers" => Some(Self::LostAnswers { calls: number }),
             "--churn" => Some(Self::Churn { minutes: number }),
             _ => None,
         }
@@ -63,6 +68,12 @@ pub(crate) fn soak(workspace: &Workspace, report: &mut Report, request: &Request
             report.run("servers killed", test);
             return;
         }
+        Request::LostAnswers { calls } => {
+            let variable = "WINDLASS_TEST_LOST_ANSWERS";
+            let test = of_servers("kills::lost_answers::", variable, *calls);
+            report.run("answers lost", test);
+            return;
+        }
         Request::Churn { minutes } => {
             let seconds = minutes.saturating_mul(60);
             let test = of_servers("kills::churn::", "WINDLASS_TEST_CHURN_SECONDS", seconds);
@@ -78,7 +89,7 @@ pub(crate) fn soak(workspace: &Workspace, report: &mut Report, request: &Request
     }
 }
 
-/// What `cargo xtask test` runs, which has built it with everything else.
+/// Runs the seeds for `cargo xtask test`, which has built the program with everything else.
 pub(crate) fn prove(workspace: &Workspace, report: &mut Report) {
     run(workspace, report, &Request::Seeds { seeds: SEEDS });
 }
@@ -92,7 +103,7 @@ fn run(workspace: &Workspace, report: &mut Report, request: &Request) {
         report.run("worlds of faults", command)
     };
     match request {
-        Request::Kills { .. } | Request::Churn { .. } => {}
+        Request::Kills { .. } | Request::LostAnswers { .. } | Request::Churn { .. } => {}
         Request::Replay { seed } => {
             run(report, &[("--seed", *seed)]);
         }
@@ -117,13 +128,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_soak_is_asked_for_in_one_of_five_ways() {
+    fn a_soak_is_asked_for_in_one_of_six_ways() {
         for (arguments, expected) in [
             (&[][..], Some(Request::Seeds { seeds: SEEDS })),
             (&["--seed", "7"], Some(Request::Replay { seed: 7 })),
             (&["--seeds", "50"], Some(Request::Seeds { seeds: 50 })),
             (&["--minutes", "3"], Some(Request::Minutes { minutes: 3 })),
             (&["--kills", "200"], Some(Request::Kills { kills: 200 })),
+            (
+                &["--lost-answers", "1000"],
+                Some(Request::LostAnswers { calls: 1_000 }),
+            ),
             (&["--churn", "20"], Some(Request::Churn { minutes: 20 })),
             (&["--hours", "3"], None),
             (&["--seed"], None),

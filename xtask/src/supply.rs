@@ -1,5 +1,5 @@
-//! The check of what the dependencies bring: their licences, their sources, and what is known against them. Keeps a dated copy of
-//! the advisory database, since not every machine reaches the real one; knows no rule of its own: those are in `deny.toml`.
+//! The check of the dependencies: their licences, their sources, and the advisories against them. Keeps a dated copy of the advisory
+//! database, since not every machine reaches the real one; knows no rule of its own: those are in `deny.toml`.
 
 use crate::parts::Missing;
 use crate::report::{Problem, Report};
@@ -18,19 +18,19 @@ const RULES: &str = "deny.toml";
 const DATABASE: &str = "advisory-db-3157b0e258782691";
 /// `deny.toml` reads its `db-path` from here.
 const FOLDER_VARIABLE: &str = "WINDLASS_ADVISORIES";
-/// After so many days a copy is called old. The database gets about one entry a day.
+/// Days after which a copy is called old. The database gets about one entry a day.
 const DAYS_MAX: u64 = 120;
 /// Days after which a copy is too old for a release.
 const RELEASE_DAYS_MAX: u64 = 30;
 /// The line of `deny.toml` for yanked crates, and its stricter form for a release: daily builds do not ask the index.
 const YANKED: &str = "\nyanked = \"allow\"\n";
 const RELEASE_YANKED: &str = "\nyanked = \"deny\"\n";
-/// What a tool like ours asks of an advisory. Texts and links stay where they are, at <https://rustsec.org>.
+/// The fields of an advisory that a tool like ours needs. Texts and links stay where they are, at <https://rustsec.org>.
 const ADVISORY_FIELDS: &[&str] = &["id", "package", "date", "informational", "withdrawn"];
 const AFFECTED_FIELDS: &[&str] = &["arch", "os"];
 const VERSIONS_FIELDS: &[&str] = &["patched", "unaffected"];
 
-/// Whether a tool that is missing is fetched or only told.
+/// Whether a missing tool is fetched or only reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tools {
     Install,
@@ -90,7 +90,7 @@ pub(crate) fn release_check(workspace: &Workspace, report: &mut Report) -> bool 
         Ok(taken) => too_old(&taken, days_since(&taken)).into_iter().collect(),
         Err(problem) => vec![problem],
     });
-    // cargo-deny reads what cargo last read of the index, and this has cargo read it.
+    // cargo-deny uses the index as cargo last read it, and this step has cargo read it.
     let index = workspace.cargo(&["update", "--dry-run", "--quiet"]);
     if report.run("index of crates", index) {
         match release_rules(workspace) {

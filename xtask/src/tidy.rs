@@ -1,5 +1,5 @@
-//! The rules of the house that no other tool checks, over every file that is or could be committed. Reports all breaches
-//! at once; knows nothing of what a file is for.
+//! The rules of the house that no other tool checks, over every file that is or could be committed. Reports all breaches at once; knows
+//! nothing of a file's purpose.
 
 mod code;
 mod links;
@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// What a newcomer looks for first.
+/// The documents that a newcomer looks for first.
 const DOCUMENTS: &[&str] = &[
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -33,7 +33,7 @@ pub(crate) fn check(workspace: &Workspace) -> Vec<Problem> {
         .map(|document| Problem::of_file(document, "is missing"))
         .collect();
     for file in &files {
-        // What is no text, such as a picture or a recording, has no lines to check.
+        // A file that is no text, such as a picture or a recording, has no lines to check.
         let content = fs::read_to_string(workspace.path(file)).unwrap_or_default();
         problems.extend(check_file(file, &content, &known));
     }
@@ -46,7 +46,7 @@ pub(crate) fn check(workspace: &Workspace) -> Vec<Problem> {
     problems
 }
 
-/// What is long, and may be so: for a reader, not a rule.
+/// Advice about long files and functions, which may be long: for a reader, not a rule.
 pub(crate) fn advise(workspace: &Workspace) -> Vec<Problem> {
     let files = workspace.files().unwrap_or_default();
     let rust = files.iter().filter(|file| file.ends_with(".rs"));
@@ -74,8 +74,8 @@ fn check_file(file: &str, content: &str, known: &BTreeSet<&str>) -> Vec<Problem>
     problems
 }
 
-/// Whether a Markdown file is about the project. Tools' guides, prompts and the knowledge base are the product's data,
-/// and may name what is not a file.
+/// Whether a Markdown file is about the project. Tools' guides, prompts and the knowledge base are the product's data, and may name
+/// things that are no files.
 fn is_document(file: &str) -> bool {
     !file.contains('/')
         || file.starts_with("docs/")

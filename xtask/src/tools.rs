@@ -1,5 +1,5 @@
-//! Subcommands of cargo that the project uses, each in one version: how a machine gets them, and how a command finds them. Knows none of
-//! what they do.
+//! Subcommands of cargo that the project uses, each in one version: how a machine gets them, and how a command finds them. Knows
+//! nothing of their work.
 
 use crate::parts::Missing;
 use crate::report::Report;
@@ -104,7 +104,7 @@ pub(crate) fn with(workspace: &Workspace, command: &mut Command, tool: CargoTool
     }
 }
 
-/// Whether cargo knows the tool: the contributor's own, or the one that was installed.
+/// Whether cargo knows the tool: the contributor's own, or the installed one.
 pub(crate) fn is_there(workspace: &Workspace, tool: CargoTool) -> bool {
     let name = tool.package.trim_start_matches("cargo-");
     let mut probe = workspace.cargo(&[name, "--version"]);

@@ -1,5 +1,4 @@
-//! Where the project lies on this machine: its root, its files, its build directory, and commands started there. Knows no
-//! rule about any of them.
+//! The project on this machine: its root, its files, its build directory, and commands started there. Knows no rule about any of them.
 
 use crate::cache::Cache;
 use crate::report::Problem;
@@ -44,7 +43,7 @@ impl Workspace {
         self.target().join("debug").join(name)
     }
 
-    /// What this machine keeps for all clones.
+    /// The cache that this machine has for all clones.
     pub(crate) fn cache(&self) -> Cache {
         Cache::of_this_machine(&self.target().join("cache"))
     }
@@ -98,7 +97,7 @@ impl Workspace {
     }
 }
 
-/// What a command that is expected to succeed prints.
+/// The output of a command that is expected to succeed.
 pub(crate) fn output_of(mut command: Command, name: &str) -> Result<String, Problem> {
     let output = command
         .output()

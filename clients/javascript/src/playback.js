@@ -6,6 +6,10 @@ const LEAD_SECONDS = 0.08;
 const AHEAD_SECONDS = 1;
 const QUEUE_SECONDS_MAX = 300;
 const FADE_SECONDS = 0.012;
+/** How long a context may take to run before it counts as held back by the browser, where the user has done nothing yet. */
+const BLOCKED_MS = 1000;
+/** And where the user has: the browser lets it sound then, but a device, such as a headset without a wire, can take seconds. */
+const DEVICE_START_MS = 5000;
 
 export class Playback {
   #context = null;
@@ -141,6 +145,7 @@ export class Playback {
   /** A context takes a moment to run; one that still does not is held back by the browser until the user does something. */
   #watchForBlock() {
     if (this.#context.state === "running" || this.#blockTimer) return;
+    const patience = navigator.userActivation?.hasBeenActive ? DEVICE_START_MS : BLOCKED_MS;
     this.#blockTimer = setTimeout(() => {
       this.#blockTimer = 0;
       if (this.#context.state === "running" || this.#queue.length + this.#scheduled.size === 0) return;
@@ -148,7 +153,7 @@ export class Playback {
       this.onBlocked();
       this.onChange();
       this.#finishIfDry();
-    }, 1000);
+    }, patience);
   }
 
   #newVoice() {

@@ -6,7 +6,7 @@ use crate::chat::request;
 use crate::mcp;
 use crate::web::{access, cancel, chat, completions, conversations, revoke};
 
-/// Which request a body is of.
+/// The kind of request that a body belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyKind {
     /// `POST /api/chat`.

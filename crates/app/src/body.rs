@@ -1,4 +1,4 @@
-//! Reads the JSON object that a request's body has to be, and says what else it is. Knows no field of any.
+//! Reads the JSON object that a request's body has to be, and names the problem of another body. Knows no field.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -12,7 +12,7 @@ pub(crate) struct BadRequest(pub(crate) String);
 ///
 /// # Errors
 ///
-/// What the body is instead, for the client's developer.
+/// The body is no such object. The text says what it is instead, for the client's developer.
 pub(crate) fn object<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
     let said = |error: serde_json::Error| error.to_string();
     match body.trim_ascii_start().first() {

@@ -1,5 +1,5 @@
-//! Which calendars tools are given, as the configuration has it: files of the data folder, or Google's, and who makes links of
-//! conferences. Opens the key file, and asks no service.
+//! The choice of the calendars that tools get, by the configuration: files of the data folder, or Google's, and which service makes
+//! links of conferences. Opens the key file, and asks no service.
 
 use crate::calendars::FileCalendars;
 use crate::clock;

@@ -1,5 +1,5 @@
-//! The calendars of the data folder as tools see them: reads what a call asks for, keeps each user to the events that the
-//! configuration lets them see and change, and says times by the calendars' clock. Knows no tool.
+//! The calendars of the data folder as tools see them: reads the events for a call, keeps each user to the events that the
+//! configuration allows, and gives times by the calendars' clock. Knows no tool.
 
 use crate::clock;
 use jiff::tz::TimeZone;
@@ -21,7 +21,7 @@ use windlass_tool::id::UserId;
 
 /// The folder in the data folder.
 const FOLDER: &str = "calendars";
-/// Problems of a file that operators are told in one answer.
+/// Problems of a file that one answer names to operators.
 const PROBLEMS_MAX: usize = 5;
 
 /// A calendar with its name.
@@ -31,7 +31,7 @@ pub(crate) struct FileCalendars(Arc<Files>);
 
 struct Files {
     folder: Folder,
-    /// Who makes links of conferences, where somebody does.
+    /// The service that makes links of conferences, if there is one.
     conferences: Option<Arc<dyn Conferences>>,
     zone_name: String,
     hours: WorkingHours,
@@ -41,7 +41,7 @@ struct Files {
 }
 
 impl FileCalendars {
-    /// Opens nothing: the folder is read when somebody asks.
+    /// Opens nothing: the folder is read at the first request.
     pub(crate) fn new(config: &Config, conferences: Option<Arc<dyn Conferences>>) -> Self {
         let settings = &config.calendar;
         let zone = windlass_calendar::zone(settings.zone.as_str()).unwrap_or(TimeZone::UTC);
@@ -59,7 +59,7 @@ impl FileCalendars {
 }
 
 impl Files {
-    /// Who may see and change which events; `None` for all.
+    /// The owner of the events that a user may see and change; `None` for all.
     fn owner(&self, user_id: &UserId) -> Option<String> {
         match self.access {
             CalendarAccess::Own => Some(owner(user_id)),
@@ -244,8 +244,8 @@ impl Files {
         found.map_err(|error| self.refusal(error))
     }
 
-    /// Has a meeting made for an event that was made now, so that no repeat makes another one, and writes its link into the event, which
-    /// stands whatever becomes of that.
+    /// Has a meeting made for a new event, so that no repeat makes another one, and writes its link into the event. The event stands
+    /// whether or not that works.
     async fn linked(
         &self,
         service: Arc<dyn Conferences>,
@@ -304,7 +304,7 @@ impl Files {
         self.told(found, &change.kind, link)
     }
 
-    /// An event that a change has made, with its link, or what is wrong with the one that it was to have.
+    /// An event that a change has made, with its link, or the problem with its link.
     fn told(&self, found: Found, kind: &CalendarChangeKind, link: Option<String>) -> CalendarEvent {
         let trouble = match self.conferences {
             Some(_) => LinkTrouble::Failed,
@@ -318,8 +318,8 @@ impl Files {
         }
     }
 
-    /// With title and guests as the change names them, whatever others have written into the event since: their texts are shown where events
-    /// are listed.
+    /// The event with the title and the guests of the change, whatever texts others have written into it since: those are shown in
+    /// lists of events.
     fn changed(&self, found: Found, kind: &CalendarChangeKind) -> CalendarEvent {
         let (title, attendees) = match kind {
             CalendarChangeKind::Create {

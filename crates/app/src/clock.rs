@@ -39,12 +39,12 @@ fn wall_unix_ms() -> u64 {
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The same for the store.
+/// The same clock for the store.
 pub(crate) fn steady() -> Clock {
     Arc::new(now_unix_ms)
 }
 
-/// The time that somebody means by `90m`, `2h`, `7d`, `2026-11-27` (where the machine is) or `2026-11-27T18:00:00Z`.
+/// The time that a user means by `90m`, `2h`, `7d`, `2026-11-27` (where the machine is) or `2026-11-27T18:00:00Z`.
 pub(crate) fn unix_ms_since(text: &str) -> Result<u64, String> {
     unix_ms_before(text, now_unix_ms()).ok_or_else(|| {
         "write how long ago, as in 90m, 2h or 7d, or a date or time, as in 2026-11-27 or 2026-11-27T18:00:00Z"
@@ -82,7 +82,7 @@ pub(crate) fn unix_ms_of(text: &str) -> Option<u64> {
     u64::try_from(text.parse::<Timestamp>().ok()?.as_millisecond()).ok()
 }
 
-/// As much of a name that is none is said again; the longest one of a zone has 38.
+/// Characters of a wrong name that an error repeats; the longest name of a zone has 38.
 const SHOWN_CHARACTERS_MAX: usize = 64;
 
 /// The zone in which a user lives, as their client says.
@@ -90,7 +90,7 @@ const SHOWN_CHARACTERS_MAX: usize = 64;
 pub(crate) struct UserZone(TimeZone);
 
 impl UserZone {
-    /// A name of the IANA, such as `America/New_York`; an empty one is none. It is looked up in the data that the program has, and
+    /// A name of the IANA, such as `America/New_York`; an empty text counts as none. It is looked up in the program's own data, and
     /// never opens a file by that name.
     pub(crate) fn parse(name: &str) -> Result<Option<Self>, String> {
         if name.is_empty() {
@@ -122,13 +122,12 @@ impl UserZone {
     }
 }
 
-/// Date and hour for handlers: where the user is, or where the server is if nobody has said.
+/// Date and hour for handlers: in the user's zone, or in the server's if the user's is unknown.
 pub(crate) fn local_time(zone: Option<&UserZone>) -> LocalTime {
     local_time_at(now_unix_ms(), zone)
 }
 
-/// The user's clock for conditions, or the server's if nobody has said where the user is: as far from UTC as it is now, and after its
-/// next changes.
+/// The user's clock for conditions, or the server's if the user's zone is unknown: its offset from UTC now, and after its next changes.
 pub(crate) fn local_clock(zone: Option<&UserZone>) -> LocalClock {
     local_clock_at(now_unix_ms(), zone)
 }
@@ -172,7 +171,7 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Where the user is, or where the server is if nobody has said.
+    /// The time in the user's zone, or in the server's if the user's is unknown.
     pub(crate) fn now(zone: Option<&UserZone>) -> Self {
         let now = Zoned::now();
         match zone {

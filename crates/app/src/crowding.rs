@@ -1,15 +1,15 @@
-//! What is said, logged and counted where somebody has as many conversations as its share. Knows no store.
+//! The message, the log line and the count when a party has as many conversations as its share. Knows no store.
 
 use crate::web::rare_line::RareLine;
 use windlass_runtime::metrics::Metrics;
 use windlass_store::PartyKind;
 
-/// When somebody may come back: conversations are forgotten by the hour.
+/// When a client may come back: conversations are forgotten by the hour.
 pub(crate) const RETRY_SECONDS: u64 = 3_600;
 
 static LINE: RareLine = RareLine::new();
 
-/// Notes that a conversation was refused; gives what its client reads.
+/// Notes that a conversation was refused. Returns the message for its client.
 pub(crate) fn note(kind: PartyKind, metrics: &Metrics) -> String {
     let party = kind.as_str();
     metrics.refused("conversations", party);

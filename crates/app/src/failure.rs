@@ -1,4 +1,4 @@
-//! How a command ends where it did not do what it was asked to: one line for people and an exit code.
+//! The failure of a command: one line for people and an exit code.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 pub enum Failure {
     /// It was asked rightly and could not do it: exit code 1.
     Failed(String),
-    /// What was wrong has been printed already: exit code 1.
+    /// The problem has been printed already: exit code 1.
     Said,
     /// It was asked wrongly: exit code 2.
     Usage(String),
@@ -16,7 +16,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Of an error whose text is fit for people.
+    /// A failure with the text of this error, which must be fit for people.
     pub fn of(error: impl std::fmt::Display) -> Self {
         Self::Failed(error.to_string())
     }
@@ -30,7 +30,7 @@ impl Failure {
 
     pub(crate) fn line(&self) -> Option<String> {
         match self {
-            // One line, whatever an error of somebody else's looks like.
+            // One line, even if a foreign error has several.
             Self::Failed(text) | Self::Usage(text) => Some(text.replace('\n', " ")),
             Self::Said | Self::SaidMisuse => None,
         }

@@ -21,7 +21,7 @@ pub(crate) struct LiveTools {
     pub(crate) workshop: Arc<Workshop>,
     pub(crate) toolbox: Arc<ArcSwap<Toolbox>>,
     changes: Changes,
-    /// Of the knowledge base, as the tools have them.
+    /// The vocabulary of the knowledge base, as the tools have it.
     words: Vocabularies,
 }
 
@@ -47,7 +47,7 @@ impl LiveTools {
         })
     }
 
-    /// Keeps them current for the host's sessions, for as long as what this returns is held.
+    /// Keeps the tools current for the host's sessions, for as long as the returned value is held.
     pub(crate) fn follow(
         self,
         host: &Arc<VoiceHost>,
@@ -59,7 +59,7 @@ impl LiveTools {
     }
 }
 
-/// The base as it can be searched at once, and what completes it and keeps it current.
+/// The base as it can be searched at once, and the task that completes it and keeps it current.
 async fn serve_knowledge(
     config: &Config,
     changes: KnowledgeChanges,

@@ -1,5 +1,5 @@
-//! The log: to standard error, as text or JSON, and the hook that turns a panic into one line of it. Never logs what users
-//! or models say. What others say, as in the errors of a provider, goes through the redaction on its way.
+//! The log: to standard error, as text or JSON, and the hook that turns a panic into one line of it. Never logs the words of users or
+//! models. External text, as in the errors of a provider, is redacted on its way.
 
 use std::io::{self, Write};
 use tracing_subscriber::filter::LevelFilter;
@@ -18,7 +18,7 @@ pub(crate) fn set_up(log: &Log, has_colors: bool) {
     let lines = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_target(false)
-        // A line that cannot be written, as on a full disk, would be told of in the same place, and end the process there.
+        // A failed write, as on a full disk, would be reported to the same place, and end the process there.
         .log_internal_errors(false)
         .with_writer(|| Line(io::stderr()));
     // Setting it up fails only where it is set up already, as in tests that start several servers.
@@ -45,8 +45,8 @@ impl<W: Write> Write for Line<W> {
     }
 }
 
-/// A panic becomes one line that says where it was. Its message may hold a user's words, so it is not shown. A hook that
-/// panics ends the process, so what cannot be written is left out here, too.
+/// A panic becomes one line that names its place. Its message may hold a user's words, so it is not shown. A hook that panics ends the
+/// process, so failed writes are ignored here, too.
 pub(crate) fn catch_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map_or_else(String::new, |location| {

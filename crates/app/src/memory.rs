@@ -9,7 +9,7 @@ use windlass_tool::handler::{
 };
 use windlass_tool::id::TenantId;
 
-/// What stands before an entry's number in the id of a call.
+/// The prefix of an entry's number in the id of a call.
 const ID: &str = "c-";
 /// Entries that are read at once, and that one request looks at.
 const CHUNK: usize = 200;
@@ -17,7 +17,7 @@ const ENTRIES_MAX: usize = 2_000;
 
 pub(crate) struct LoggedCalls {
     pub(crate) store: Arc<dyn Store>,
-    /// Whose conversations those are that are asked about.
+    /// The tenant of the conversations that tools may ask about.
     pub(crate) tenant: TenantId,
 }
 

@@ -1,4 +1,5 @@
-//! The one place that writes to the standard streams: results to standard output, problems to standard error; and in which manner.
+//! The one place that writes to the standard streams: results to standard output, problems to standard error; and the manner of
+//! writing.
 
 use crate::failure::Failure;
 use clap::ValueEnum;
@@ -9,7 +10,7 @@ use windlass_tool::problem::{Problem, Severity};
 
 /// Why a part of the results is not where it was to go. The process has one standard output, so this is the process's, too.
 static LOST: OnceLock<String> = OnceLock::new();
-/// As the command line says it, once for the process.
+/// The manner that the command line sets, once for the process.
 static MANNER: OnceLock<Manner> = OnceLock::new();
 
 /// How results are printed: for people, or for programs.
@@ -30,7 +31,7 @@ pub(crate) enum Colors {
 }
 
 impl Colors {
-    /// Whether a stream that is a terminal, or is none, gets them.
+    /// Whether a stream gets colours.
     fn suit(self, is_terminal: bool) -> bool {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         match self {
@@ -51,7 +52,7 @@ pub(crate) struct Manner {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Loudness {
-    /// Results and what is wrong, and nothing else.
+    /// Only results and problems.
     Quiet,
     #[default]
     Usual,
@@ -103,12 +104,12 @@ impl Printer {
         self.heed(write!(output, "{part}").and_then(|()| output.flush()));
     }
 
-    /// Takes note of how writing a result went. A reader that has gone is no failure: it has what it wanted.
+    /// Notes whether a result was written. A reader that has gone is no failure: it has read enough.
     pub(crate) fn heed(self, written: io::Result<()>) {
         if let Err(error) = written
             && error.kind() != ErrorKind::BrokenPipe
         {
-            // The first cause is the one that counts.
+            // The first cause counts.
             let _ = LOST.set(error.to_string());
         }
     }
@@ -123,20 +124,19 @@ impl Printer {
         }
     }
 
-    /// A line about what went wrong.
+    /// Prints a line about a problem.
     pub(crate) fn problem(self, line: &str) {
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
 
-    /// What is good to know and need not be: nothing where little is to be said.
+    /// Prints a hint: useful, but not needed. With `-q` nothing is printed.
     pub(crate) fn hint(self, line: &str) {
         if self.manner().loudness > Loudness::Quiet {
             self.problem(line);
         }
     }
 
-    /// What is wrong with a tool, with the word for how bad that is in its colour. A note that asks for nothing is for those who
-    /// want to hear everything.
+    /// Prints a problem with a tool, after a coloured word for its severity. A note that needs no action is printed only with `-v`.
     pub(crate) fn finding(self, problem: &Problem) {
         let loudness = self.manner().loudness;
         let least = match problem.severity {
@@ -167,7 +167,7 @@ impl Printer {
         let _ = write!(errors, "\r{line}\x1b[K").and_then(|()| errors.flush());
     }
 
-    /// Whether somebody looks at progress who wants to see it.
+    /// Whether progress is shown: on a terminal, unless with `-q`.
     pub(crate) fn shows_progress(self) -> bool {
         io::stderr().is_terminal() && self.manner().loudness > Loudness::Quiet
     }

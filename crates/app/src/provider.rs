@@ -1,5 +1,5 @@
-//! Which model sessions talk to: decides between the providers and the demo model, and makes the settings that all sessions
-//! share. Knows no session.
+//! The model that sessions talk to: decides between the providers and the demo model, and makes the settings that all sessions share.
+//! Knows no session.
 
 use crate::failure::Failure;
 use crate::simulator::{Service, Simulator};
@@ -27,12 +27,12 @@ use windlass_session::model::ModelProfile;
 use windlass_sim::runner::Options;
 use windlass_tool::sensitive::Sensitive;
 
-/// From the first byte to the provider's upgrade.
+/// The time from the first byte to the provider's upgrade.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Stands for a key where none is needed: simulators and proxies take any, and some insist on one.
 const ANY_KEY: &str = "none";
 
-/// Which one it is, after `auto` has been decided.
+/// The provider, after `auto` has been decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     GeminiLive,
@@ -91,11 +91,11 @@ fn lacks_key(provider: &Provider, name: &str, variable: &str) -> Failure {
     ))
 }
 
-/// Without the name in it: if a user puts the key itself there, no log shows it.
+/// The variable's name is left out: if a user puts the key itself there, no log shows it.
 const EMPTY_VARIABLE: &str =
     "the environment variable that provider.api_key_env names is not set; set it";
 
-/// Why sessions by voice talk to the demo model, and what to do about it; `None` where they do not.
+/// Why sessions by voice talk to the demo model, and how to change that; `None` where they do not.
 pub(crate) fn demo_notice(provider: &Provider, choice: Choice) -> Option<String> {
     match choice {
         Choice::GeminiLive | Choice::OpenaiRealtime | Choice::GptLive => return None,
@@ -123,7 +123,7 @@ pub(crate) fn demo_notice(provider: &Provider, choice: Choice) -> Option<String>
     })
 }
 
-/// Which model speaks by voice, why, and what would have another one.
+/// A line that says which model speaks by voice, why, and how to choose another.
 pub(crate) fn voice_line(config: &Config, choice: Choice) -> String {
     let name = match choice {
         Choice::GeminiLive => "Gemini Live",
@@ -152,7 +152,7 @@ pub(crate) fn model_of(config: &Config) -> &str {
     }
 }
 
-/// What the model is known to do: its row of the built-in table, with the configuration's changes.
+/// The model's capabilities: its row of the built-in table, with the configuration's changes.
 pub(crate) fn profile_of(config: &Config) -> Arc<ModelProfile> {
     Arc::new(configured(config, model_of(config), found_profile(config)).model)
 }
@@ -171,7 +171,7 @@ fn found_profile(config: &Config) -> FoundProfile {
     }
 }
 
-/// A profile with the configuration's changes of it. What an operator should know of the model goes into the log.
+/// A profile with the configuration's changes. Notes on the model for the operator go into the log.
 pub(crate) fn configured(config: &Config, model: &str, found: FoundProfile) -> Profile {
     let found = changed(config, model, found);
     if let Some(note) = &found.note {
@@ -210,7 +210,7 @@ pub(crate) fn check_provider_tools(
     )))
 }
 
-/// What all sessions with the provider share.
+/// The settings that all sessions with the provider share.
 #[derive(Clone, Debug)]
 pub(crate) enum Settings {
     GeminiLive(Arc<GeminiLiveSettings>),

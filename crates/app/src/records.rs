@@ -1,4 +1,4 @@
-//! Where a server writes down what sessions do: the store's thread, the audit and the journals, from their settings to their end.
+//! The records of a server's sessions: the store's thread, the audit and the journals, from their settings to their end.
 
 use crate::clock;
 use crate::failure::Failure;
@@ -59,7 +59,7 @@ impl Records {
         self.audit.clone()
     }
 
-    /// Writes what waits. Joining the threads blocks, and there is nothing left to keep moving.
+    /// Writes the waiting records. Joining the threads blocks, but no other work is left.
     pub(crate) fn close(self) {
         // The audit comes first: it tells the ledger which changes have lines.
         if let Some(audit) = self.audit {
@@ -77,7 +77,7 @@ pub(crate) fn open_audit(config: &Config) -> Result<Option<Arc<Audit>>, Failure>
     Ok(audit.map_err(Failure::of)?.map(Arc::new))
 }
 
-/// Where and how the audit is written, where it is.
+/// The place and the form of the audit; `None` where there is none.
 fn audit_settings(config: &Config) -> Result<Option<AuditSettings>, Failure> {
     if !config.audit.enabled {
         return Ok(None);
@@ -106,7 +106,7 @@ fn is_own(path: &Path, data: &Path) -> bool {
         let (folder, name) = path.parent().zip(path.file_name())?;
         Some(folder.canonicalize().ok()?.join(name))
     };
-    // A symbolic link leads to what it points at; of a folder that is not there yet its name is all there is.
+    // A symbolic link counts as its target; a folder that does not exist yet has only its name.
     let found = path.canonicalize().ok().or_else(in_folder);
     let found = found.map_or_else(|| std::path::absolute(path), Ok);
     let data = data.canonicalize().or_else(|_| std::path::absolute(data));
@@ -155,7 +155,7 @@ pub(crate) fn open_journal(config: &Config) -> Result<Option<Arc<Journal>>, Fail
     Ok(Some(Arc::new(journal)))
 }
 
-/// What a store of this process is opened with.
+/// The settings of this process's store.
 pub(crate) fn store_settings(
     key: ServerKey,
     limits: StoreLimits,
@@ -168,7 +168,7 @@ pub(crate) fn store_settings(
     })
 }
 
-/// What all sessions share, with those that watch them.
+/// The parts that all sessions share, with their subscribers.
 pub(crate) fn shared(
     ledger: Arc<dyn Ledger>,
     audit: Option<Arc<Audit>>,

@@ -63,12 +63,12 @@ pub use windlass_config as config;
 
 /// Connections that wait in the system until they are accepted.
 const CONNECTIONS_WAITING_MAX: u32 = 1_024;
-/// What the sessions' own time to end is exceeded by before they are left to themselves.
+/// The extra time after the sessions' own time to end, before they are left to themselves.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 /// How often it is looked whether the store has been let go of.
 const RELEASE_PAUSE: Duration = Duration::from_millis(2);
 
-/// What a server is started with.
+/// Everything that a server starts with.
 pub struct Setup {
     pub config: Config,
     /// The code of the tools: [`windlass_handlers::builtin()`], and a program's own.
@@ -89,7 +89,7 @@ pub struct Server {
     records: Records,
     shutdown_timeout: Duration,
     sweeping: JoinHandle<()>,
-    /// Nobody else opens its folder while anything of the server holds it.
+    /// The store's folder stays locked while any part of the server holds the store.
     store: Arc<dyn Store>,
     watch: Option<Watch>,
     refresher: Refresher,
@@ -113,7 +113,8 @@ async fn open_all(setup: Setup) -> Result<Server, Failure> {
     let held = hold_folder(&config)?;
     SqliteStore::tighten_folder(&config.folders.data).map_err(Failure::of)?;
     let client_key = Arc::new(ClientKey::open(&config.folders.data).map_err(Failure::of)?);
-    // Before the store: opening that settles what the process before left, which is for a server alone that has its tools.
+    // The tools come before the store: opening the store settles the attempts of the process before, which only a server that has its
+    // tools may do.
     let tools = LiveTools::open(&config, setup.handlers).await?;
     let store = open_store(held)?;
     let (knowledge, toolbox) = (tools.knowledge.clone(), tools.toolbox.clone());
@@ -233,7 +234,7 @@ fn hold_conversations(
     conversations
 }
 
-/// Settles what nobody tells of, from now until the server is over.
+/// Settles the lost attempts, from now until the server is over.
 fn sweep(
     records: &Records,
     shared: &Shared,
@@ -324,7 +325,7 @@ fn open_store(held: HeldFolder) -> Result<Arc<dyn Store>, Failure> {
     Ok(Arc::new(store))
 }
 
-/// What the process before was about when it ended counts as unknown before anybody asks.
+/// Settles the attempts of the process before: they count as unknown before the first request comes.
 fn settle_left(store: &SqliteStore) -> Result<(), StoreUnavailable> {
     loop {
         let lapsed = store.due()?.lapsed;
@@ -342,7 +343,7 @@ fn settle_left(store: &SqliteStore) -> Result<(), StoreUnavailable> {
     }
 }
 
-/// What the store keeps: of conversations nothing for longer than the chat knows them.
+/// The store's limits: a conversation is kept no longer than the chat knows it.
 fn kept(config: &Config) -> StoreLimits {
     let idle_ms = config.text.conversation_idle_seconds.get() * 1_000;
     let limits = config.store.limits(&config.shares, &config.tasks);
@@ -368,7 +369,7 @@ fn origin_rule(config: &Config, address: SocketAddr) -> OriginRule {
     }
 }
 
-/// Whether nothing says that a proxy or another name stands before the server, so that who asks is on this machine.
+/// Whether all callers are on this machine: no setting names a proxy or another name in front of the server.
 fn is_local(config: &Config, address: SocketAddr) -> bool {
     let server = &config.server;
     address.ip().is_loopback()
@@ -406,7 +407,7 @@ fn listener_limits(server: &config::Server, shares: Arc<Shares>) -> ListenerLimi
 }
 
 impl Server {
-    /// Where it listens, with the port that it was really given.
+    /// The address at which it listens, with the real port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -421,7 +422,7 @@ impl Server {
         &self.state.mcp
     }
 
-    /// Whether this user can approve calls on the page: they can sign in there, or nobody has to.
+    /// Whether this user can approve calls on the page: they can sign in there, or no one has to.
     pub(crate) fn approves(&self, caller: &Caller) -> bool {
         self.state.is_local_alone || is_proven_id(caller.client_id.as_str())
     }
@@ -436,7 +437,7 @@ impl Server {
         self.demo_notice.as_deref()
     }
 
-    /// Which models speak by voice and by text, and why: a line each.
+    /// A line for each mode, voice and text: its model, and why.
     pub fn models(&self) -> &[String] {
         &self.models
     }
@@ -493,7 +494,7 @@ pub(crate) async fn open_knowledge(config: &Config) -> Result<LiveKnowledge, Fai
     Ok(LiveKnowledge::new(base))
 }
 
-/// A port that is taken early, so that one that is not to be had is said at once, and at which nobody is let in yet.
+/// A port that is taken early, so that a taken one is reported at once. It accepts no connection yet.
 struct Port {
     socket: TcpSocket,
     wanted: SocketAddr,

@@ -22,7 +22,7 @@ const ANSWER_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// The longest that a tool may wait for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What makes pictures.
+/// The service that makes pictures.
 pub(crate) fn images(config: &Config) -> Arc<dyn Images> {
     let settings = &config.images;
     let bytes_max = settings.picture_bytes_max.count();
@@ -56,7 +56,7 @@ pub(crate) fn images(config: &Config) -> Arc<dyn Images> {
     })
 }
 
-/// What searches the web.
+/// The service that searches the web.
 pub(crate) fn web_search(config: &Config) -> Arc<dyn WebSearch> {
     let settings = &config.search;
     let way = Way {
@@ -106,7 +106,7 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// The service at its own address or at the one that is configured; none where it cannot be asked without a key.
+    /// The service at its own address or at the configured one; `None` if its key is missing.
     fn open<S: ?Sized>(
         &self,
         usual_address: &str,
@@ -132,7 +132,7 @@ impl Way<'_> {
     }
 }
 
-/// A service that cannot be asked; the text says what to set.
+/// A service that cannot be asked; the text names the setting that is missing.
 struct Off(&'static str);
 
 impl Images for Off {

@@ -1,5 +1,4 @@
-//! The sessions that there are now, by voice and by text, each with the version of the tools that it keeps. Knows what runs, and
-//! nothing of what a session does.
+//! The running sessions, by voice and by text, each with the version of the tools that it keeps. Knows nothing of a session's content.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +16,7 @@ type Talks = HashMap<(TenantId, ConversationId), Talk>;
 struct Talk {
     session: SessionId,
     version: Arc<str>,
-    /// Its client has not left it; one that has may begin anew.
+    /// Its client has not left it; a session without a client may begin anew.
     has_client: bool,
 }
 
@@ -27,7 +26,7 @@ pub(crate) struct VoiceLease {
     conversation: (TenantId, ConversationId),
 }
 
-/// Those by text.
+/// The open sessions by text.
 #[derive(Default)]
 pub(crate) struct TextSessions(Mutex<HashMap<SessionId, Arc<str>>>);
 
@@ -63,7 +62,7 @@ impl VoiceSessions {
         })
     }
 
-    /// Whether somebody talks in this conversation now.
+    /// Whether a client talks by voice in this conversation now.
     pub(crate) fn is_talking(&self, tenant: &TenantId, conversation: &ConversationId) -> bool {
         let running = self.lock();
         let talk = running.get(&(tenant.clone(), conversation.clone()));

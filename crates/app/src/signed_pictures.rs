@@ -1,5 +1,5 @@
-//! The addresses of pictures that calls bring back: signed, and good for a time. Whoever is given one can follow it until then. Knows no file
-//! and no conversation.
+//! The addresses of pictures that calls bring back: signed, and good for a time. Anyone with an address can follow it until then. Knows
+//! no file and no conversation.
 
 use std::sync::Arc;
 use windlass_runtime::client_key::{ClientKey, Purpose};
@@ -11,7 +11,7 @@ const DAY_SECONDS: u64 = 86_400;
 #[derive(Clone)]
 pub(crate) struct PictureAddresses {
     key: Arc<ClientKey>,
-    /// For which an address is good, beyond the day on which it is made.
+    /// How long an address is good, beyond the day on which it is made.
     seconds: u64,
 }
 

@@ -1,5 +1,5 @@
 //! Runs a simulated provider of spoken conversations on a socket: accepts, upgrades, carries frames and time to the state machine and
-//! its outputs back. Knows nothing of what the frames say.
+//! its outputs back. Knows nothing of the frames' content.
 
 use crate::web::listener::{self, ListenerLimits};
 use crate::web::upgrade;
@@ -28,10 +28,10 @@ use windlass_sim::runner::{ConnectionId, Input, Options, Output, Rejection, Upgr
 
 /// How long the closing handshake may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// A wake-up for want of a deadline; nothing depends on it.
+/// A wake-up in place of a missing deadline; no step depends on it.
 const FAR: Duration = Duration::from_secs(3_600);
 
-/// The state machine judges the size of what it is sent, so the socket lets more through.
+/// The state machine judges the size of messages, so the socket lets more through.
 const LIMITS: SocketLimits = SocketLimits {
     messages: MessageLimits {
         text_bytes_max: 17 << 20,
@@ -41,13 +41,13 @@ const LIMITS: SocketLimits = SocketLimits {
     queued_bytes_max: 32 << 20,
 };
 
-/// A simulator whose address is known and which nobody serves yet.
+/// A simulator that has its address and does not serve yet.
 pub(crate) struct Simulator {
     listener: TcpListener,
     shared: Arc<Shared>,
 }
 
-/// Which service is simulated.
+/// The simulated service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
     GeminiLive,
@@ -97,7 +97,7 @@ impl Machine {
     }
 }
 
-/// Sends what waits and then these bytes, and hangs up.
+/// Sends the waiting bytes and then these, and hangs up.
 async fn cut(mut socket: Socket, tail: &[u8]) -> io::Result<()> {
     poll_fn(|context| socket.poll_flush(context)).await?;
     let mut stream = socket.into_stream();
@@ -248,7 +248,7 @@ enum Stage {
         until: Instant,
     },
     Over,
-    /// Over, once what waits has been sent and these bytes behind it.
+    /// The session ends after the waiting bytes and these are sent.
     Cut {
         tail: Vec<u8>,
     },
@@ -356,7 +356,7 @@ impl Conversation {
             Message::TooLarge { .. } => self.close(1009, "The message is too large."),
             Message::Close(frame) => match self.stage {
                 Stage::Open => {
-                    // From now on its session can be taken up elsewhere, however long this socket still lingers.
+                    // From now on its session can be resumed elsewhere, however long this socket still lingers.
                     self.feed(Input::Closed);
                     // A peer that gave no code gets none back that it would have to explain.
                     let code = if frame.code == 1005 { 1000 } else { frame.code };

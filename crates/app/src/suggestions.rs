@@ -1,5 +1,5 @@
-//! The questions that the page offers where nothing was said yet: those of the demo's knowledge base where it is served, else one for
-//! each tool that only looks things up. Knows no session.
+//! The questions that the page offers in an empty conversation: those of the demo's knowledge base where it is served, otherwise one
+//! for each tool that only reads. Knows no session.
 
 use crate::knowledge::LiveKnowledge;
 use crate::provider::Choice;
@@ -12,10 +12,10 @@ use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::rights::Rights;
 
 const SUGGESTIONS_MAX: usize = 6;
-/// A longer example is none that people click.
+/// A longer example is not offered: people would not click it.
 const CHARACTERS_MAX: usize = 120;
 
-/// The demo's own questions are answered by the records of its knowledge base alone.
+/// Only the records of the demo's knowledge base answer the demo's own questions.
 pub(crate) async fn suggestions(
     choice: Choice,
     knowledge: &LiveKnowledge,
@@ -53,7 +53,7 @@ fn distinct(examples: impl Iterator<Item = String>) -> Vec<String> {
     new.take(SUGGESTIONS_MAX).collect()
 }
 
-/// What a user says in the first example of a guide: a line that is bold and in quotation marks.
+/// The user's words in the first example of a guide: a line that is bold and in quotation marks.
 fn first_example(documentation: &str) -> Option<String> {
     let said = documentation.lines().find_map(|line| {
         let bold = line.trim().strip_prefix("**")?.strip_suffix("**")?;

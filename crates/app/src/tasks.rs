@@ -1,5 +1,5 @@
-//! Tasks out of the ledger: for the tools that tell of them, for their users over HTTP, and for the webhook that is told of their ends
-//! until it has taken them. Knows whose a task is, and no rule about it.
+//! Tasks out of the ledger: for the tools that report them, for their users over HTTP, and for the webhook that gets each end until it
+//! has taken it. Knows the owner of a task, and no rule about it.
 
 mod rounds;
 
@@ -35,10 +35,10 @@ pub(crate) struct LedgerTasks {
     pub(crate) tenant: TenantId,
 }
 
-/// Whose tasks somebody may know of.
+/// The owner of the tasks that an asker may see.
 struct Owner {
     user_id: UserId,
-    /// Nobody owns it, so that nothing but it is meant.
+    /// The only conversation whose tasks count, where it has no owner.
     conversation_id: Option<ConversationId>,
 }
 
@@ -47,7 +47,7 @@ impl LedgerTasks {
         let id = &asker.conversation_id;
         let whose = match self.ledger.store().conversation(&self.tenant, id)? {
             Some(known) => Whose::of(&known.user_id),
-            // It began a moment ago. Nobody but its client has this name.
+            // The conversation began a moment ago. Only its client knows this name.
             None => Whose {
                 owner: Some(asker.client_id.clone()),
                 user_id: asker.user_id.clone(),
@@ -146,7 +146,7 @@ fn unavailable(error: &StoreUnavailable) -> TasksUnavailable {
     TasksUnavailable(error.to_string())
 }
 
-/// Has a task stopped where it can be; `None` where there is none.
+/// Has a task stopped, if that is possible; `None` for an unknown task.
 pub(crate) async fn cancel(
     ledger: &dyn Ledger,
     conversation: ConversationRef,
@@ -179,7 +179,7 @@ fn ended_at(effect: &Effect) -> Option<u64> {
     (effect.state != EffectState::Running).then_some(effect.changed_at_unix_ms)
 }
 
-/// The answer of a task that has ended. Of one that is at work or in doubt there is at most that it was accepted.
+/// The answer of a task that has ended; `None` for a running or unknown one, whose receipt says at most that it was accepted.
 fn response(effect: &Effect) -> Option<Value> {
     match effect.state {
         EffectState::Done | EffectState::NotDone => {
@@ -243,25 +243,25 @@ pub(crate) fn task_json(conversation: &ConversationRef, effect: &Effect) -> Valu
     })
 }
 
-/// The same with what it has brought.
+/// The same with the task's results.
 pub(crate) fn whole_task_json(conversation: &ConversationRef, effect: &Effect) -> Value {
     let mut shown = task_json(conversation, effect);
     shown["response"] = response(effect).unwrap_or_default();
     shown
 }
 
-/// Whoever is told of the ends of tasks.
+/// Posts the ends of tasks to the configured webhook.
 pub(crate) struct TaskEnds {
     ledger: Arc<dyn Ledger>,
     webhook: Webhook,
 }
 
 impl TaskEnds {
-    /// `None` where the configuration names nobody.
+    /// `None` where the configuration names no webhook.
     ///
     /// # Errors
     ///
-    /// What is posted cannot be signed.
+    /// The posts cannot be signed.
     pub(crate) fn of(config: &Config, ledger: Arc<dyn Ledger>) -> Result<Option<Self>, Failure> {
         let settings = WebhookSettings {
             section: "tasks",
@@ -314,7 +314,7 @@ impl TaskEnds {
                         conversation: conversation.clone(),
                         commands: vec![Command::TasksSent(vec![SentTask::of(effect)])],
                     });
-                    // Where it is not stored it is posted once more, under the same id.
+                    // If this is not stored, the end is posted once more, under the same id.
                     drop(replies.await);
                 }
                 Err(problem) => {
@@ -331,14 +331,15 @@ impl TaskEnds {
     }
 }
 
-/// An end that became known later is another message.
+/// An end that became known later is another message, and so is that of a later attempt.
 fn posted(conversation: &ConversationRef, effect: &Effect) -> Posted {
     let state = state_of(effect).as_str();
+    let attempt = effect.newest_attempt().number.0;
     let whose = Whose::of(&conversation.user_id);
     let mut data = whole_task_json(conversation, effect);
     data["userId"] = whose.user_id.as_str().into();
     Posted {
-        id: format!("msg_{}_{state}", effect.effect_id),
+        id: format!("msg_{}_{attempt}_{state}", effect.effect_id),
         kind: "task.ended",
         data,
     }

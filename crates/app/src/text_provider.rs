@@ -1,5 +1,4 @@
-//! Which model text conversations talk to: decides addresses, keys and fallbacks from the configuration. Knows no
-//! conversation.
+//! The model that text conversations talk to: decides addresses, keys and fallbacks from the configuration. Knows no conversation.
 
 use crate::failure::Failure;
 use crate::provider::{Choice, check_provider_tools, check_thinking, configured, start_demo};
@@ -30,10 +29,10 @@ const VERTEX_VERSION: &str = "v1beta1";
 /// Google's own header for keys, which keeps them out of addresses.
 const GEMINI_KEY_HEADER: &str = "x-goog-api-key";
 
-/// What a conversation holds beside the pictures of one message.
+/// Bytes of a conversation beside the pictures of one message.
 const LOG_BYTES_BESIDE_IMAGES: usize = 1 << 20;
 
-/// What the page and the log say of the provider.
+/// The provider's name on the page and in the log.
 pub(crate) fn name(provider: TextProvider) -> &'static str {
     match provider {
         TextProvider::Gemini => "gemini",
@@ -42,8 +41,8 @@ pub(crate) fn name(provider: TextProvider) -> &'static str {
     }
 }
 
-/// Whether it answers what is typed while nobody talks. The demo model does where there is a tool for writing alone: what is typed begins a
-/// voice session else, which shows more.
+/// Whether typed text is answered while no voice session runs. The demo model answers it where there is a tool for text alone;
+/// otherwise typed text begins a voice session, which shows more.
 pub(crate) fn answers_typed(provider: TextProvider, registry: &Registry) -> bool {
     let is_for_writing = |tool: &Arc<Tool>| {
         let is_steering = STEERING_TOOLS.contains(&tool.id.as_str());
@@ -66,8 +65,8 @@ pub(crate) fn model_name(config: &Config) -> String {
         .to_owned()
 }
 
-/// Which model answers by text, why, and what would have another one. `protocol` is that of the first model; without one
-/// nobody answers.
+/// A line that says which model answers by text, why, and how to choose another. `protocol` is that of the first model; `None` without
+/// a model.
 pub(crate) fn text_line(config: &Config, protocol: Option<&Protocol>) -> String {
     let more = "set OPENAI_API_KEY or GEMINI_API_KEY, or text.url for a server of your own";
     let name = match (config.text_provider, protocol) {
@@ -112,7 +111,7 @@ async fn demo_url(
     url.await.map(Some)
 }
 
-/// The settings of all text sessions; without models where nobody speaks by text.
+/// The settings of all text sessions; without models where there is none for text.
 pub(crate) async fn settings(
     config: &Config,
     voice: Choice,
@@ -146,7 +145,7 @@ pub(crate) async fn settings(
     let images_bytes_max = text.images_bytes_max.count();
     let log = log::Limits {
         image_bytes_max: images_bytes_max,
-        // A message is remembered whole, with what is said about it.
+        // A message is remembered whole, with the answer to it.
         bytes_max: usual
             .log
             .bytes_max

@@ -1,5 +1,4 @@
-//! Runs a simulated text provider on a socket: reads requests, and sends answers piece by piece. Knows nothing of what they
-//! say.
+//! Runs a simulated text provider on a socket: reads requests, and sends answers piece by piece. Knows nothing of their content.
 
 use crate::web::listener::{self, ListenerLimits};
 use axum::Router;
@@ -17,7 +16,7 @@ use tokio::sync::watch;
 use windlass_sim::runner::Options;
 use windlass_sim::text::{self, BODY_BYTES_MAX, HttpAnswer, Piece, Protocol, Server};
 
-/// A simulator whose address is known and which nobody serves yet.
+/// A simulator that has its address and does not serve yet.
 pub(crate) struct TextSimulator {
     listener: TcpListener,
     server: Arc<Mutex<Server>>,

@@ -138,12 +138,12 @@ pub(crate) fn compile(
     })
 }
 
-/// Where the tools are and what is done with them.
+/// The place of the tools, and everything that builds them.
 pub(crate) struct Workshop {
     pub(crate) config: Arc<Config>,
     pub(crate) handlers: Handlers,
     pub(crate) profile: Arc<ModelProfile>,
-    /// Whose words the tools are given.
+    /// The knowledge base whose words the tools use.
     pub(crate) knowledge: Arc<LiveKnowledge>,
 }
 
@@ -152,8 +152,7 @@ impl Workshop {
         self.config.folders.data.join(ARTIFACT_FILE)
     }
 
-    /// The tools as they are now, compiled first where the artifact is missing, is not what was written, or is of other
-    /// sources.
+    /// The tools as they are now. Compiles them first where the artifact is missing, was changed, or is of other sources.
     pub(crate) fn open(&self) -> Result<Toolbox, ToolboxError> {
         self.open_with(&self.knowledge.vocabularies())
     }
@@ -164,8 +163,8 @@ impl Workshop {
         self.activate(artifact)
     }
 
-    /// The tools that are served, with other words than those that they have. Nothing else that was changed in their folder
-    /// since, or in that of the prompts, is taken up: the one is an error, the other waits for the next start.
+    /// The served tools with new words of the knowledge base. Other changes are not taken up: a change in the folder of tools is an
+    /// error, and one in the folder of prompts waits for the next start.
     pub(crate) fn reworded(
         &self,
         served: &Toolbox,
@@ -173,7 +172,7 @@ impl Workshop {
         others: &Vocabularies,
     ) -> Result<Toolbox, ToolboxError> {
         let reworded = self.compile(others);
-        // Read after what is to be served, so that a change in between shows as well.
+        // Compiled after the served tools were read, so that a change in between shows as well.
         let as_served = self.compile(words).artifact;
         if as_served.is_none_or(|artifact| artifact.version() != &*served.version) {
             return Err(ToolboxError::Changed {
@@ -218,7 +217,7 @@ impl Workshop {
         compile(&self.config, &self.artifact_path(), &self.handlers, words)
     }
 
-    /// Writes the artifact of what was compiled.
+    /// Writes the artifact of a compilation.
     fn write(&self, compilation: Compilation) -> Result<Artifact, ToolboxError> {
         let (path, tools) = (self.artifact_path(), &self.config.folders.tools);
         let Some(artifact) = compilation.artifact else {
@@ -332,7 +331,7 @@ impl Workshop {
         Ok(toolbox)
     }
 
-    /// Who runs what `handler.json` files declare.
+    /// The executors of handlers that `handler.json` files declare.
     fn declared_handlers(&self) -> DeclaredHandlers {
         let config = &self.config;
         let folder = self.artifact_path().parent().map(Path::to_path_buf);
@@ -384,7 +383,7 @@ impl Workshop {
     }
 }
 
-/// The MCP servers of a configuration. None is started or asked yet.
+/// The MCP servers of a configuration. No server is started or asked yet.
 pub(crate) fn mcp_servers(config: &Config) -> McpServers {
     let surroundings = McpSurroundings {
         secrets: config.handler_secrets(),
@@ -411,14 +410,14 @@ pub(crate) struct Toolbox {
     pub(crate) version: Arc<str>,
     pub(crate) voice: Arc<ModeKit>,
     pub(crate) text: Arc<ModeKit>,
-    /// Those of the requests that are each a session of its own.
+    /// The tools of requests that are each a session of their own.
     pub(crate) completions: Arc<ModeKit>,
-    /// What the prompts begin with.
+    /// The texts that the prompts begin with.
     texts: Arc<Texts>,
 }
 
 impl Toolbox {
-    /// Has read what the first calls of its tools would have to read first. Nobody waits for it.
+    /// Reads ahead the files that the first calls of its tools would have to read. Runs on a thread of its own.
     pub(crate) fn prepare_handlers(&self) {
         let registry = &self.text.all().registry;
         let preparations = registry.all_versions();
@@ -494,7 +493,7 @@ impl Declared {
 /// with versions adds as many again.
 const VARIANTS_MAX: usize = 64;
 
-/// What a mode's tools are made ready from.
+/// The ingredients of a mode's tools.
 struct Recipe {
     /// Each tool in the version for everybody whom no rule names.
     registry: Registry,
@@ -505,7 +504,7 @@ struct Recipe {
     provider_tools: BTreeSet<ProviderTool>,
     guides_tokens_max: u64,
     retrieval_calls_max: u32,
-    /// What conditions read of the configuration.
+    /// The configuration's values that conditions read.
     values: Arc<Values>,
 }
 
@@ -513,7 +512,7 @@ struct Recipe {
 pub(crate) struct ModeKit {
     recipe: Recipe,
     all: Arc<ModeTools>,
-    /// Those that are not for everybody.
+    /// The tools that only some users get.
     restricted: Vec<Arc<Tool>>,
     variants: Mutex<Variants>,
 }
@@ -521,7 +520,7 @@ pub(crate) struct ModeKit {
 /// A set of tools that is made by the first session that is offered it, while others wait for it and for no other one.
 type MadeOnce = Arc<OnceLock<Arc<ModeTools>>>;
 
-/// Sets that are kept ready, those that were used last.
+/// Sets that are kept ready, the most recently used ones.
 struct Variants {
     kept: BTreeMap<Variant, (MadeOnce, u64)>,
     kept_max: usize,
@@ -538,7 +537,7 @@ impl Variants {
         }
     }
 
-    /// The place of a set. The one that was not used for longest makes room.
+    /// The place of a set. The least recently used set makes room.
     fn place(&mut self, variant: Variant) -> MadeOnce {
         self.uses += 1;
         if let Some((made, used)) = self.kept.get_mut(&variant) {
@@ -556,11 +555,11 @@ impl Variants {
     }
 }
 
-/// What makes the tools of one session others than those of most.
+/// The difference between the tools of one session and the usual ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Variant {
     withheld: BTreeSet<ToolId>,
-    /// Versions in place of those that most have.
+    /// Versions in place of the usual ones.
     choice: Choice,
 }
 
@@ -581,7 +580,7 @@ impl ModeKit {
         &self.all
     }
 
-    /// What conditions read in a session of a user who lives there, beside who the user is.
+    /// The facts that conditions read in a session of a user in this zone, beside those about the user.
     pub(crate) fn given(&self, zone: Option<&UserZone>) -> Given {
         Given {
             clock: clock::local_clock(zone),
@@ -589,7 +588,7 @@ impl ModeKit {
         }
     }
 
-    /// What a session is offered that begins with these facts.
+    /// The tools of a session that begins with these facts.
     pub(crate) fn offered_to(&self, facts: &Facts<'_>) -> Arc<ModeTools> {
         let choice = self.recipe.choice(facts);
         let usual = self.restricted.iter();
@@ -612,7 +611,7 @@ impl ModeKit {
 }
 
 impl Recipe {
-    /// Versions in place of those that most have, by the rules.
+    /// Versions in place of the usual ones, by the rules.
     fn choice(&self, facts: &Facts<'_>) -> Choice {
         let chosen = self.rollouts.iter().filter_map(|(id, rollout)| {
             let chosen: &Version = rollout.choose(id, facts)?;
@@ -622,8 +621,8 @@ impl Recipe {
         chosen.collect()
     }
 
-    /// The tools without some of them, and some in other versions. Sessions are pinned to all: a call of one that is left out is
-    /// refused as that.
+    /// The tools without some of them, and some in other versions. Sessions are pinned to all: a call of a withheld tool is refused as
+    /// withheld.
     fn make(&self, variant: &Variant) -> ModeTools {
         let mode = self.mode;
         let mut registry = self.registry.choosing(&variant.choice);
@@ -659,9 +658,9 @@ impl Recipe {
     }
 }
 
-/// What the sessions share that are offered the same tools of one mode.
+/// The state of all sessions that are offered the same tools of one mode.
 pub(crate) struct ModeTools {
-    /// All tools of the mode, those among them that are not offered.
+    /// All tools of the mode, also those that are not offered.
     pub(crate) registry: Arc<Registry>,
     offered: Registry,
     mode: Mode,
@@ -676,7 +675,7 @@ pub(crate) struct ModeTools {
 }
 
 impl ModeTools {
-    /// Those that a model is offered.
+    /// The tools that a model is offered.
     pub(crate) fn offered(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.offered.declared(self.mode)
     }
@@ -738,7 +737,7 @@ mod tests {
         let second = variants.place(variant(1));
         (2..VARIANTS_MAX).for_each(|number| drop(variants.place(variant(number))));
         assert!(Arc::ptr_eq(&first, &variants.place(variant(0))));
-        // One more takes the place of the one that was not used for longest.
+        // One more set replaces the least recently used one.
         variants.place(variant(VARIANTS_MAX));
         assert_eq!(variants.kept.len(), VARIANTS_MAX);
         assert!(Arc::ptr_eq(&first, &variants.place(variant(0))));

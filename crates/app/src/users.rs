@@ -1,9 +1,9 @@
-//! Who a user is as far as the server can know: one who has proven it, or a client that is known by an id. Knows no session.
+//! The identity of a user as far as the server can know it: a proven user, or a client that is known by an id. Knows no session.
 
 use windlass_runtime::caller::is_proven_id;
 use windlass_tool::id::{ClientId, UserId};
 
-/// What stands before a claim that would look like one of them.
+/// The prefix of a claim that would look like a proven id.
 const CLAIMED: &str = "claimed:";
 /// Characters of a name, as in the client's own claim.
 pub(crate) const NAME_CHARACTERS_MAX: usize = 128;
@@ -12,12 +12,12 @@ pub(crate) fn is_proven(user: &UserId) -> bool {
     is_proven_id(user.as_str())
 }
 
-/// The user behind a client, unless another is named: the one who has signed in, or the client itself.
+/// The user behind a client, unless the client names another: the signed-in user, or the client itself.
 pub(crate) fn of_client(client: &ClientId) -> UserId {
     UserId::new(client.as_str())
 }
 
-/// The user whom a client claims to speak for. It is not proven, so that it never is one who has signed in.
+/// The user whom a client claims to speak for. The claim is not proven, so the id is never that of a signed-in user.
 pub(crate) fn claimed(name: &str) -> UserId {
     match is_proven_id(name) {
         true => UserId::new(format!("{CLAIMED}{name}")),

@@ -1,4 +1,4 @@
-//! Decides what session a voice client gets: its user, its conversation, its tools and its model. Knows no socket.
+//! Decides the session that a voice client gets: its user, its conversation, its tools and its model. Knows no socket.
 
 use crate::chat::ChatHost;
 use crate::chat::whose::{self, Whose};
@@ -35,7 +35,7 @@ pub(crate) struct VoiceHost {
     pub(crate) limits: Arc<Limits>,
     pub(crate) world: SharedWorld,
     pub(crate) metrics: Arc<Metrics>,
-    /// Where a conversation by text leaves what is to be answered first.
+    /// The text chat, where a conversation leaves the request that has to be answered first.
     pub(crate) chat: Arc<ChatHost>,
 }
 
@@ -49,7 +49,7 @@ impl Host for VoiceHost {
                 true,
             ),
         };
-        // Nobody can know a conversation whose id has just been made.
+        // The id has just been made, so no store knows the conversation.
         let known = match is_new {
             true => None,
             false => self
@@ -203,7 +203,7 @@ impl VoiceHost {
                 until_unix_ms: block.until_unix_ms,
                 farewell_message: block.farewell_message,
             }),
-            // Nobody gets around a block by breaking the store.
+            // A broken store lets no blocked user in.
             Err(error) => {
                 tracing::error!(%error, "a session could not begin");
                 Err(internal())

@@ -1,5 +1,5 @@
-//! Builds the tools again while the server runs: when the words change that they take from the knowledge base, and in
-//! development when something changes in their folder or in that of the prompts. Sessions that run keep what they have.
+//! Builds the tools again while the server runs: when their words in the knowledge base change, and in development when a file changes
+//! in their folder or in that of the prompts. Running sessions keep theirs.
 
 use crate::knowledge::KnowledgeChanges;
 use crate::toolbox::{ToolboxError, Workshop};
@@ -25,11 +25,11 @@ pub(crate) struct WatchError {
     cause: notify::Error,
 }
 
-/// Tells the thread that rebuilds that there may be something to do. However often it is told, one note waits.
+/// Wakes the rebuilding thread. However often it rings, one note waits.
 #[derive(Clone, Debug)]
 struct Bell {
     sender: SyncSender<()>,
-    /// Whether one of the folders has changed since somebody last looked.
+    /// Whether one of the folders has changed since the last look.
     has_folder_changed: Arc<AtomicBool>,
 }
 
@@ -44,7 +44,7 @@ impl Bell {
     }
 
     fn ring(&self) {
-        // Where a note waits already, it stands for this one, too; without a receiver the server is gone.
+        // A waiting note covers this change, too; without a receiver the server is gone.
         let _ = self.sender.try_send(());
     }
 }
@@ -70,8 +70,8 @@ impl Changes {
         KnowledgeChanges::told_to(self.bell.sender.clone())
     }
 
-    /// Takes changes up from now on. `served` are the words with which the host's tools were built. Those of the folder
-    /// count only where it is watched.
+    /// Follows changes from now on. `served` are the words with which the host's tools were built. Changes of the folder count only
+    /// with `is_watching`.
     pub(crate) fn follow(
         self,
         workshop: Arc<Workshop>,
@@ -92,7 +92,7 @@ impl Changes {
             is_watching,
             has_folder_changed: self.bell.has_folder_changed.clone(),
         };
-        // The bell itself goes here, so that without a watch and a base nobody waits.
+        // The bell itself goes here, so that the thread ends without a watch and a base.
         let watch = match is_watching {
             true => Some(watch(&[folder.as_path(), prompts.as_path()], self.bell)?),
             false => None,
@@ -220,7 +220,7 @@ impl Rebuilder {
     }
 }
 
-/// Waits after a change until nothing changes any more, but not for ever; false where nobody is left who could tell.
+/// Waits after a change until changes stop, but not for ever; false where no sender is left.
 fn quiet(changes: &Receiver<()>) -> bool {
     let end = Instant::now() + UNQUIET_MAX;
     loop {
@@ -238,7 +238,7 @@ fn quiet(changes: &Receiver<()>) -> bool {
 mod tests {
     use super::*;
 
-    /// Somebody writes without a pause. Waiting for one would never end.
+    /// A writer without pauses. Waiting for a pause would never end.
     #[test]
     fn a_folder_that_never_is_quiet_is_read_all_the_same() {
         let Changes { bell, receiver } = Changes::new();

@@ -32,22 +32,22 @@ use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 pub(crate) struct SharedWorld {
     pub(crate) knowledge: Arc<dyn Knowledge>,
     pub(crate) store: Arc<dyn Store>,
-    /// Where the files of pictures lie.
+    /// The folder of the knowledge base's picture files.
     pub(crate) knowledge_folder: Arc<Path>,
     pub(crate) voice: Arc<VoiceSessions>,
     pub(crate) http: Arc<dyn Http>,
     calendars: Arc<dyn Calendars>,
     images: Arc<dyn Images>,
     web_search: Arc<dyn WebSearch>,
-    /// Where pictures are kept that calls bring back, and how they are addressed; a single call has no such place.
+    /// The place of pictures that calls bring back, and their addresses; `None` for a single call.
     pub(crate) pictures: Option<(Arc<PictureFiles>, PictureAddresses)>,
-    /// Where tickets are kept; a single call has no such place.
+    /// The place of tickets; `None` for a single call.
     pub(crate) handovers: Option<Arc<HandoverDesk>>,
     /// The accounts that users have connected; a single call has none, and neither has a server without such services.
     pub(crate) connections: Option<Arc<ConnectionDesk>>,
-    /// What keeps tasks; a single call has none.
+    /// The ledger, which keeps tasks; a single call has none.
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
-    /// Whose conversations those are that are asked about.
+    /// The tenant of the conversations that tools may ask about.
     tenant: TenantId,
 }
 
@@ -213,12 +213,12 @@ impl SharedWorld {
         }
     }
 
-    /// Whose session it is, and the world as that user's tools see it.
+    /// The user of a session, and the world as that user's tools see it.
     pub(crate) fn of_user(&self, caller: &Caller, named: Option<&str>) -> (UserId, Arc<dyn World>) {
         let own = users::of_client(&caller.client_id);
         let shared = self.of_tenant(&caller.tenant);
         match named {
-            // Who has proven who it is, is nobody else.
+            // A user with a proven identity cannot take another.
             Some(named) if !users::is_proven(&own) => (
                 users::claimed(named),
                 Arc::new(NamedUsersWorld {
@@ -231,8 +231,8 @@ impl SharedWorld {
     }
 }
 
-/// The world of a client that says who its user is: what it says is not proven, so a block holds for the client alone. No other
-/// name gets around it, and nobody has somebody else blocked by claiming to be them.
+/// The world of a client that names its user. The name is not proven, so a block holds for the client alone: another name does not get
+/// around it, and no client can have a user blocked by using the user's name.
 pub(crate) struct NamedUsersWorld {
     pub(crate) shared: SharedWorld,
     pub(crate) client_id: ClientId,
@@ -397,7 +397,7 @@ impl World for PlacedWorld {
     }
 }
 
-/// The same world, where the client has said in which zone or on which page its user is.
+/// The same world, with the zone or the page of the user that the client has named.
 pub(crate) fn at_user(
     world: Arc<dyn World>,
     zone: Option<UserZone>,

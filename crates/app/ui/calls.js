@@ -352,7 +352,7 @@ export class Calls {
       bar.style.setProperty("--from", whole === 0 ? 0 : place(from) / whole);
       bar.style.setProperty("--part", whole === 0 ? 1 : (place(to) - place(from)) / whole);
       row.track.append(bar);
-      row.track.title = `Began ${durationText(place(from))} after the first call of the turn`;
+      row.track.title = place(from) === 0 ? "Began first in the turn" : `Began ${durationText(place(from))} after the first call of the turn`;
     }
     const began = Math.min(...runs.map(({ from }) => from));
     const calls = rows.length === 1 ? "1 call" : `${rows.length} calls`;

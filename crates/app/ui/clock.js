@@ -44,8 +44,9 @@ export function countdownText(ms) {
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 }
 
-/** "84 ms", "1.3 s". */
+/** "84 ms", "1.3 s", and "< 1 ms" for what the server's milliseconds do not tell from nothing. */
 export function durationText(ms) {
   if (!Number.isFinite(ms)) return "";
+  if (ms >= 0 && ms < 0.5) return "< 1 ms";
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }

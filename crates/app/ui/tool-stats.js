@@ -54,7 +54,7 @@ export class ToolStats {
       this.#say("No tool was called since the server started.");
       return;
     }
-    const { box, body } = table("How the tools do", HEADINGS);
+    const { box, body } = table("Tool statistics", HEADINGS);
     box.querySelectorAll("th").forEach((heading, at) => heading.classList.toggle("align-right", at > 0 && at < NUMBERS_END));
     body.append(...tools.slice(0, TOOLS_MAX).map(rowOf));
     this.#box.append(box);
@@ -68,7 +68,9 @@ function count(value) {
 }
 
 function rowOf([name, tool]) {
-  const cells = [count(tool.calls), Number.isFinite(tool.successRate) ? percent(tool.successRate) : "–", durationText(tool.p50), durationText(tool.p95)];
+  const calls = count(tool.calls);
+  const took = (ms) => (calls > 0 ? durationText(ms) : "–");
+  const cells = [calls, Number.isFinite(tool.successRate) ? percent(tool.successRate) : "–", took(tool.p50), took(tool.p95)];
   const errors = Object.entries(tool.errorsByType ?? {}).slice(0, ERRORS_MAX).map(([type, times]) => element("div", "", `${shorten(type, 40)} ${count(times)}`));
   const head = Object.assign(element("th", "", element("code", "", shorten(name, 80))), { scope: "row" });
   return element("tr", "", head, ...cells.map((cell) => element("td", "align-right", String(cell))), element("td", "", ...(errors.length > 0 ? errors : ["none"])));

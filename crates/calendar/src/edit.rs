@@ -17,11 +17,11 @@ pub const TITLE_CHARACTERS_SHOWN: usize = 200;
 /// One change of a calendar.
 #[derive(Clone, Debug)]
 pub struct Change<'a> {
-    /// The same for every attempt at one change, and of no other change.
+    /// The key of one change: the same for every attempt at it, and different for every other change.
     pub key: &'a str,
     /// When it is made.
     pub at: Timestamp,
-    /// Whose events may be changed; `None` for all.
+    /// The owner whose events may be changed; `None` for all.
     pub owner: Option<&'a str>,
     pub kind: Kind<'a>,
 }
@@ -30,7 +30,7 @@ pub struct Change<'a> {
 pub enum Kind<'a> {
     Add(NewEvent<'a>),
     Move {
-        /// As [`crate::Occurrence::id`] has it.
+        /// The id that [`crate::Occurrence::id`] gives.
         id: &'a str,
         /// The event's title, as the user was shown it; empty where it has none.
         title: &'a str,
@@ -52,7 +52,7 @@ pub enum Kind<'a> {
     },
 }
 
-/// The part of a series that is meant.
+/// The part of a series to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     Occurrence,
@@ -67,7 +67,7 @@ pub struct NewEvent<'a> {
     pub description: &'a str,
     /// Addresses.
     pub attendees: &'a [String],
-    /// Who has it made.
+    /// The owner of the new event.
     pub owner: &'a str,
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Target<'a> {
     pub(crate) core: Option<&'a Event>,
     /// The instance of its own that the occurrence has.
     pub(crate) instance: Option<&'a Event>,
-    /// The occurrence of a series that is meant; `None` for the whole.
+    /// The occurrence of the series to change; `None` for the whole series.
     pub(crate) occurrence: Option<Moment>,
 }
 
@@ -189,12 +189,12 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// The event whose lines say what takes place.
+    /// The event whose lines count for the occurrence.
     fn event(&self) -> Result<&'a Event, EditError> {
         self.instance.or(self.core).ok_or(EditError::NotFound)
     }
 
-    /// Refuses another event than the one that the user was shown.
+    /// Refuses an event that is not the one that the user was shown.
     fn expect(
         &self,
         zone: &TimeZone,
@@ -324,7 +324,7 @@ pub(crate) fn apply(
     }
 }
 
-/// True of an instance that stands for all later ones, too: a change of it would be one of them all.
+/// True of an instance that also replaces all later ones: a change of it would change them all.
 fn changes_later_ones(event: &Event) -> bool {
     let instance = event.instance.as_ref();
     instance.is_some_and(|instance| instance.and_later)

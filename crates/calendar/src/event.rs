@@ -13,7 +13,7 @@ pub struct Moment {
     pub clock: Clock,
 }
 
-/// By which clock.
+/// The clock of a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// A whole day, wherever the calendar is.
@@ -60,7 +60,7 @@ pub enum Status {
 /// The length of each occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
-    /// By the clock on the wall, as between `DTSTART` and `DTEND`: a night from 22 to 6 stays one when the clock changes.
+    /// Seconds by the clock on the wall, as between `DTSTART` and `DTEND`: a night from 22 to 6 stays one when the clock changes.
     Wall { seconds: i64 },
     /// `DURATION`: days by the clock on the wall, the rest as it passes.
     Exact { days: i64, seconds: i64 },
@@ -78,7 +78,7 @@ pub struct Event {
     /// Whether its time is taken.
     pub is_opaque: bool,
     pub sequence: i64,
-    /// Who had it made, as the program that made it says.
+    /// The owner, as the program that made the event names it.
     pub owner: Option<String>,
     pub start: Moment,
     pub(crate) length: Length,
@@ -88,7 +88,7 @@ pub struct Event {
     pub(crate) instance: Option<Instance>,
     /// The changes that are in it, by their keys.
     pub(crate) changes: Vec<String>,
-    /// Where it stands in the file, and in which line.
+    /// The place in the file, and the line.
     pub(crate) place: Range<usize>,
     pub(crate) number: usize,
 }

@@ -11,19 +11,19 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
-/// Steps that a start costs which is found, for its zone's sake.
+/// Extra steps for each start that is found, because its zone has to be applied.
 const START_STEPS: u64 = 20;
-/// What clocks can differ by, and what a change of a clock moves.
+/// The margin for a difference between clocks, and for a clock change.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
 /// One time that an event takes place.
 #[derive(Clone, Debug)]
 pub struct Occurrence<'a> {
-    /// The event, or the instance that stands for this occurrence.
+    /// The event, or the instance that replaces this occurrence.
     pub event: &'a Event,
     pub start: Timestamp,
     pub end: Timestamp,
-    /// Of a series: the start that its rule gives, by which the occurrence is named.
+    /// The start that the rule of the series gives. It identifies the occurrence; `None` outside a series.
     pub of_series: Option<Moment>,
 }
 
@@ -41,7 +41,7 @@ pub enum ExpandError {
 ///
 /// # Errors
 ///
-/// Where the whole takes more work or memory than a query may.
+/// The query takes more work or memory than it may.
 pub fn expand<'a>(
     calendar: &'a Calendar,
     zone: &TimeZone,
@@ -83,7 +83,7 @@ struct Series<'a> {
     instances: BTreeMap<Timestamp, &'a Event>,
 }
 
-/// Events that have a name in common belong together. Of two versions of one thing, the newer counts.
+/// Groups events by their UID. If an event has two versions, the newer counts.
 fn series<'a>(events: &'a [Event], zone: &TimeZone) -> Vec<Series<'a>> {
     let mut all: Vec<Series<'_>> = Vec::with_capacity(events.len());
     let mut named: BTreeMap<&str, usize> = BTreeMap::new();
@@ -195,7 +195,7 @@ impl<'a> Expansion<'a, '_> {
         }
     }
 
-    /// The range by a clock on the wall, with room for what lasts into it and for changes of the clock.
+    /// The range by a clock on the wall, with room for events that last into it and for changes of the clock.
     fn local_range(&self, zone: &TimeZone, length: SignedDuration) -> (DateTime, DateTime) {
         let from = zone.to_datetime(self.from);
         let to = zone.to_datetime(self.to);
@@ -334,7 +334,7 @@ impl<'a> Expansion<'a, '_> {
     }
 }
 
-/// An instance that stands for all later ones, too.
+/// An instance that also replaces all later ones.
 struct Later<'a> {
     after: Timestamp,
     shift: SignedDuration,

@@ -1,5 +1,5 @@
-//! A folder of calendars: `NAME.ics` for each. Keeps what it has read as long as the file stays as it is, and writes a change as a
-//! whole or not at all. Only this module touches the disk.
+//! A folder of calendars: `NAME.ics` for each. Keeps a parsed file until the file changes, and writes a change as a whole or not at
+//! all. Only this module touches the disk.
 
 use crate::edit::{Change, EditError, Kind, Target, apply, id_of, uid_of};
 use crate::event::{Event, Status};
@@ -61,7 +61,7 @@ pub struct Found {
     pub title: Option<String>,
     pub span: Span,
     pub attendees: Vec<String>,
-    /// Where it takes place, or the address of its conference.
+    /// The place of the event, or the address of its conference.
     pub location: Option<String>,
     pub is_all_day: bool,
     pub is_cancelled: bool,
@@ -69,7 +69,7 @@ pub struct Found {
     pub is_new: bool,
 }
 
-/// Which version of a file was read.
+/// The version of a file that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Version {
     modified: SystemTime,
@@ -94,7 +94,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The folder need not be there. `zone` is where its calendars are: that of whole days and of times without one.
+    /// The folder may be missing. `zone` is the calendars' zone: it holds for whole days and for times without a zone.
     pub fn new(path: impl Into<PathBuf>, zone: TimeZone) -> Self {
         Self {
             path: path.into(),
@@ -130,7 +130,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// Where there is no such calendar, or its file cannot be read.
+    /// The calendar does not exist, or its file cannot be read.
     pub fn calendar(&self, name: &str) -> Result<Arc<Calendar>, FolderError> {
         let path = self.file(name)?;
         let version = match fs::metadata(&path) {
@@ -176,7 +176,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// Where nothing was changed.
+    /// The change was not made.
     pub fn change(
         &self,
         name: &str,
@@ -225,11 +225,11 @@ impl Folder {
         Err(FolderError::Contended(path))
     }
 
-    /// The event that a change with this key has made or changed, where it was made.
+    /// The event that a change with this key has made or changed, if it was made.
     ///
     /// # Errors
     ///
-    /// Where the calendar cannot be read, so that nobody knows.
+    /// The calendar cannot be read, so the answer is unknown.
     pub fn find(&self, name: &str, key: &str) -> Result<Option<Found>, FolderError> {
         let calendar = self.calendar(name)?;
         Ok(self.found(&calendar, key))
@@ -312,7 +312,7 @@ impl Folder {
         written
             .and_then(|()| fs::rename(&beside, path))
             .map_err(failed)?;
-        // Without it a power cut may bring the older file back. Not every system can.
+        // Without this a power cut may bring the older file back. Not every system can do it.
         if let Ok(folder) = File::open(&self.path) {
             let _ = folder.sync_all();
         }
@@ -321,7 +321,7 @@ impl Folder {
 }
 
 impl Occurrence<'_> {
-    /// By which a change names it.
+    /// The name by which a change addresses the occurrence.
     pub fn id(&self) -> String {
         id_of(self.event, self.of_series.as_ref())
     }

@@ -36,7 +36,7 @@ pub const DATES_MAX: usize = 4_096;
 pub const PROBLEMS_MAX: usize = 100;
 /// Days, or times of day, that one rule may look at in one query. A rule beyond it counts as busy for the whole range.
 pub const RULE_STEPS_MAX: u32 = 200_000;
-/// The same for all rules of a query together.
+/// The most steps of all rules of a query together.
 pub const STEPS_MAX: u64 = 40_000_000;
 /// Occurrences that one query finds.
 pub const OCCURRENCES_MAX: usize = 400_000;

@@ -20,7 +20,7 @@ pub(crate) struct Line {
     /// Names in capitals; values without quotes.
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) value: String,
-    /// Where it stands in the file, its break included.
+    /// The place in the file, the line break included.
     pub(crate) place: Range<usize>,
     pub(crate) number: usize,
 }
@@ -39,9 +39,9 @@ pub(crate) struct Component {
     pub(crate) name: String,
     pub(crate) lines: Vec<Line>,
     pub(crate) children: Vec<Component>,
-    /// From its `BEGIN` to the break after its `END`.
+    /// The place from its `BEGIN` to the break after its `END`.
     pub(crate) place: Range<usize>,
-    /// Where its `END` begins.
+    /// The place of its `END`.
     pub(crate) end: usize,
     pub(crate) number: usize,
 }
@@ -56,8 +56,8 @@ impl Component {
     }
 }
 
-/// The components of a file, and what in it could not be read. A line that cannot be read costs itself; a component whose end is
-/// missing or that has too many lines costs the whole component.
+/// The components of a file, and the problems of unreadable parts. An unreadable line is left out; a component without an end, or with
+/// too many lines, is left out as a whole.
 pub(crate) fn components(text: &str, problems: &mut Problems) -> Vec<Component> {
     let text = match text.len() > FILE_BYTES_MAX {
         true => {
@@ -118,7 +118,7 @@ pub(crate) fn components(text: &str, problems: &mut Problems) -> Vec<Component> 
                 }
             }
             _ => match open.last_mut() {
-                // One more than may be shows that there are too many.
+                // One line more than allowed shows that there are too many.
                 Some(component) if component.lines.len() > LINES_MAX => {}
                 Some(component) => component.lines.push(line),
                 None => {
@@ -183,7 +183,7 @@ struct Raw {
     is_too_long: bool,
 }
 
-/// The lines of a text, with those that were folded put together.
+/// The lines of a text, with folded lines put together.
 struct Unfolded<'a> {
     text: &'a str,
     at: usize,

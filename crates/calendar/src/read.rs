@@ -29,7 +29,7 @@ pub(crate) const CHANGE: &str = "X-WINDLASS-CHANGE";
 /// A fault in a file, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// From 1.
+    /// The line's number, from 1.
     pub line: usize,
     pub cause: String,
 }
@@ -70,7 +70,7 @@ pub struct Calendar {
     pub problems: Vec<Problem>,
 }
 
-/// Reads a file. A zone that nobody knows is taken for the calendar's own, which keeps the time busy and is a problem.
+/// Reads a file. An unknown zone is taken for the calendar's own, which keeps the time busy and is a problem.
 pub fn read(text: &str, calendar: &TimeZone) -> Calendar {
     let mut problems = Problems::default();
     let components = components(text, &mut problems);
@@ -158,7 +158,7 @@ impl Reader<'_> {
         });
         let is_transparent = |line: &Line| line.value.trim().eq_ignore_ascii_case("TRANSPARENT");
         Ok(Event {
-            // RFC 5545 asks for one. Without it, the event stands for itself.
+            // RFC 5545 requires a UID. Without it, the event stands alone.
             uid: component
                 .line("UID")
                 .map_or_else(String::new, |line| kept_text(line.value.trim())),
@@ -224,7 +224,7 @@ impl Reader<'_> {
         if let Some(zone) = known.get(name) {
             return zone.clone();
         }
-        // So many zones have been looked up that a further one is nobody's: its times are taken for the calendar's own.
+        // The limit of looked-up zones is reached: a further one counts as unknown, and its times are taken for the calendar's own.
         if known.len() == ZONES_MAX {
             return None;
         }
@@ -359,7 +359,7 @@ pub(crate) fn date_or_time(value: &str) -> Option<(DateTime, Form)> {
     of_any_year(value).filter(is_usual)
 }
 
-/// The same with all years, for the beginnings of zones.
+/// The same for any year, for the beginnings of zones.
 pub(crate) fn of_any_year(value: &str) -> Option<(DateTime, Form)> {
     let bytes = value.as_bytes();
     let number = |from: usize, length: usize| {

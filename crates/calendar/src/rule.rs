@@ -1,6 +1,6 @@
-//! Recurrence rules: what one says, and the starts that it gives within a range. Days are looked at one by one from the range's
-//! beginning, so that an endless rule costs the same however long ago it began; only rules with `COUNT` are counted from
-//! their first day. All of it by the clock on the wall, without zones.
+//! Recurrence rules: their content, and the starts that they give within a range. Days are looked at one by one from the range's
+//! beginning, so that an endless rule costs the same however long ago it began; only rules with `COUNT` are counted from their first
+//! day. All of it by the clock on the wall, without zones.
 
 use crate::RULE_STEPS_MAX;
 use crate::event::{Clock, Moment};
@@ -39,7 +39,7 @@ pub(crate) struct Rule {
     count: Option<u32>,
     pub(crate) until: Option<Until>,
     week_start: i64,
-    /// Of each list: empty where the rule does not restrict. Numbers from the end are negative.
+    /// An empty list does not restrict. Negative numbers count from the end. This holds for each list.
     months: Vec<i16>,
     weeks: Vec<i16>,
     year_days: Vec<i16>,
@@ -61,14 +61,14 @@ pub(crate) struct Wanted<'a> {
     /// The series' first start.
     pub(crate) first: DateTime,
     pub(crate) from: DateTime,
-    /// Not included.
+    /// The end of the range, not included.
     pub(crate) to: DateTime,
     /// Whether a start comes after the rule's `UNTIL`.
     pub(crate) is_over: &'a dyn Fn(DateTime) -> bool,
 }
 
 impl Rule {
-    /// Reads a rule of a series with this start, which says what the rule leaves open.
+    /// Reads a rule of a series with this start, which fills the gaps of the rule.
     pub(crate) fn read(text: &str, start: &Moment) -> Result<Self, String> {
         let mut rule = Self {
             frequency: Frequency::Daily,
@@ -306,7 +306,7 @@ impl Rule {
         is_month_out.then(|| day.next_month())
     }
 
-    /// Which period a day lies in, counted from any.
+    /// The number of a day's period, counted from an arbitrary one.
     fn period(&self, day: &Day) -> i64 {
         match self.frequency {
             Frequency::Yearly => i64::from(day.year),
@@ -446,7 +446,7 @@ impl Rule {
         Ok(true)
     }
 
-    /// The starts that the lists of hours, minutes and seconds give, but for those that are settled.
+    /// The starts that the lists of hours, minutes and seconds give, except settled ones.
     fn within(
         &self,
         day: &Day,
@@ -554,7 +554,7 @@ fn year_days(year: i16) -> i16 {
     if is_leap { 366 } else { 365 }
 }
 
-/// A day with what rules ask of it, so that the next one costs an addition.
+/// A day with the properties that rules test, so that the next day costs an addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Day {
     /// Days since 1970-01-01.
@@ -562,7 +562,7 @@ struct Day {
     year: i16,
     month: i16,
     day: i16,
-    /// From Monday 0.
+    /// The day of the week, from Monday 0.
     weekday: i64,
     year_day: i16,
     month_days: i16,

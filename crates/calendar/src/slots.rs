@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use std::str::FromStr;
 
-/// From a time to another that is not before it.
+/// A range from a time to another that is not before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     pub start: Timestamp,
@@ -93,14 +93,14 @@ pub fn free(
     }
 }
 
-/// When somebody can be met, by day of the week.
+/// The hours in which people can be met, by day of the week.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkingHours {
-    /// From Monday; in order and apart from each other. All empty for always.
+    /// The stretches of each day, from Monday; in order and apart from each other. All empty for always.
     days: [Vec<(Time, Until)>; 7],
 }
 
-/// Where a stretch of a day ends.
+/// The end of a stretch within a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Until {
     Time(Time),
@@ -136,7 +136,7 @@ impl WorkingHours {
                     continue;
                 };
                 match spans.last_mut() {
-                    // To midnight and from midnight on is one stretch.
+                    // A stretch to midnight and one from midnight on are one.
                     Some(last) if last.end >= span.start => last.end = last.end.max(span.end),
                     Some(_) | None => spans.push(span),
                 }

@@ -30,8 +30,7 @@ fn table() -> Value {
     json!({ "type": "object", "additionalProperties": false, "properties": {} })
 }
 
-/// The schema of a member, which is a table until it is said to be something else. A name in capitals stands for every name of the
-/// user's.
+/// The schema of a member, which is a table until it gets another type. A name in capitals stands for every name of the user's.
 fn member<'v>(of: &'v mut Value, name: &str) -> &'v mut Value {
     if is_name(name) {
         if !of["additionalProperties"].is_object() {

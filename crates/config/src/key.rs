@@ -1,5 +1,5 @@
-//! What a key is, and how a structure of the configuration tells its keys: a section writes down the name, the default and
-//! the meaning of each, and the key's type knows what it takes. Knows no section.
+//! A key, and how a structure of the configuration declares its keys: a section gives the name, the default and the meaning of each
+//! key, and the key's type says which values it takes. Knows no section.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,16 +14,16 @@ pub struct Key {
     /// The values that fit, as in "a whole number from 1 to 10".
     pub takes: String,
     pub meaning: String,
-    /// `None` where the key is not set unless somebody sets it.
+    /// `None` for a key that has no value by default.
     pub default: Option<Value>,
     pub is_secret: bool,
     /// The least and the greatest number that fit, where they are the whole rule.
     pub bounds: Option<(u64, u64)>,
-    /// The words that fit, where no others do; of a list, those of its items.
+    /// The words that fit, if no other value does; of a list, the words for its items.
     pub choices: &'static [&'static str],
 }
 
-/// What a value looks like, so that the text of a variable or a flag can be read as one.
+/// The form of a value. It says how the text of a variable or a flag is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Text,

@@ -46,7 +46,7 @@ pub const FILE_NAME: &str = "windlass.toml";
 /// Variables that hold a key of Google's, and of OpenAI's.
 const GOOGLE: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY"];
 const OPENAI: &[&str] = &["OPENAI_API_KEY"];
-/// The same of services that search the web.
+/// Variables that hold a key of a service that searches the web.
 const BRAVE: &[&str] = &["BRAVE_SEARCH_API_KEY", "BRAVE_API_KEY"];
 const TAVILY: &[&str] = &["TAVILY_API_KEY"];
 
@@ -64,8 +64,7 @@ impl Loaded {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong: a file that cannot be read, keys that nobody knows, values that their keys refuse, and
-    /// values that make no sense together.
+    /// All problems: a file that cannot be read, unknown keys, values that their keys refuse, and values that make no sense together.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let mut overlay = Overlay::new(keys(), sources);
         let mut config: Config = overlay.read();
@@ -99,7 +98,7 @@ impl Loaded {
         })
     }
 
-    /// Whether nobody has set a key.
+    /// Whether no source has set a key.
     pub fn is_default(&self, path: &str) -> bool {
         self.overlay.is_default(path)
     }
@@ -210,8 +209,8 @@ fn contradiction(config: &Config) -> Option<(Vec<String>, Option<&'static str>)>
     unkept.next()
 }
 
-/// Takes the keys that are not set from the variables of the provider that each belongs to, and decides who answers by text.
-/// A key never goes to another provider than the one that gave it, and a server of one's own gets no provider's.
+/// Fills keys that are not set from the variables of their provider, and decides who answers by text. A key never goes to another
+/// provider than its own, and a self-hosted server gets no provider's key.
 fn find_keys(config: &mut Config, overlay: &mut Overlay) {
     let (provider, text) = (&mut config.provider, &mut config.text);
     let own_variable = |name: &Option<Name>| name.as_ref().map(|name| name.as_str().to_owned());
@@ -241,7 +240,7 @@ fn find_keys(config: &mut Config, overlay: &mut Overlay) {
     if let Some(variable) = own_variable(&text.api_key_env) {
         fall_back(&mut text.api_key, "text.api_key", &[&variable]);
     }
-    // One that is for a server of one's own opens no provider's, and an ephemeral token opens live sessions alone.
+    // A key for a self-hosted server opens no provider's server, and an ephemeral token opens only live sessions.
     let is_of_company = |key: &&Secret| provider.url.is_none() && !key.is_ephemeral_token();
     let voice = provider.api_key.as_ref().filter(is_of_company);
     let opens_text =
@@ -294,7 +293,7 @@ fn find_keys(config: &mut Config, overlay: &mut Overlay) {
     config.reasons = reasons(overlay);
 }
 
-/// The same of the services that built-in tools ask.
+/// The same for the services that built-in tools ask.
 fn find_keys_of_tools(config: &mut Config, overlay: &mut Overlay) {
     let images = &mut config.images;
     let companys = match images.service {
@@ -327,7 +326,7 @@ fn is_anybodys(provider: &Provider) -> bool {
         && (is_usual || !provider.model.as_str().contains("gemini"))
 }
 
-/// The first key of each mode that somebody has set decides.
+/// The first key of each mode that a source has set decides.
 fn reasons(overlay: &Overlay) -> Reasons {
     let voice = [
         "provider.kind",

@@ -1,5 +1,5 @@
-//! One overlay of all sources: defaults, file, environment, flags, the later one winning. Knows which keys there are, where
-//! each value came from, and every mistake that was found; what a value means is for the sections.
+//! One overlay of all sources: defaults, file, environment, flags, the later one winning. Knows the keys, the source of each value, and
+//! every mistake that was found; the sections know the meaning of a value.
 
 use super::FILE_NAME;
 use super::key::{Key, Kind, is_name};
@@ -32,19 +32,19 @@ const SECRET_PREFIX: &str = "WINDLASS_SECRET_";
 /// The name under which a file says which schema an editor is to judge it by.
 pub(super) const EDITOR_SCHEMA: &str = "$schema";
 
-/// Where a service's host says at which port it has to listen.
+/// The variable in which a service's host gives the port to listen at.
 const PORT: &str = "PORT";
 
-/// What stands in place of a secret where the configuration is printed.
+/// The text that is printed in place of a secret.
 const MASK: &str = "\"********\"";
 
 /// The environment as it was found.
 pub type Environment = BTreeMap<OsString, OsString>;
 
-/// Where a configuration comes from.
+/// The sources of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The file to read; where none is named, that of the working directory if there is one.
+    /// The file to read; `None` for that of the working directory, if there is one.
     pub file: Option<PathBuf>,
     pub working_directory: PathBuf,
     pub environment: Environment,
@@ -54,14 +54,13 @@ pub struct Sources {
 /// A key that was set on the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flag {
-    /// As it was written: `--listen`.
+    /// The flag as it was written: `--listen`.
     pub name: &'static str,
     pub key: &'static str,
     pub value: String,
 }
 
-/// Everything that is wrong with a configuration, each mistake in one line that names the key, the place and what would
-/// fit. Never shows a secret.
+/// The problems of a configuration, each in one line that names the key, the place and the values that fit. Never shows a secret.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .problems.join("\n"))]
 pub struct ConfigError {
@@ -70,7 +69,7 @@ pub struct ConfigError {
     pub is_of_flags: bool,
 }
 
-/// Which source a value came from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Origin {
     Default,
@@ -171,8 +170,8 @@ impl Overlay {
         Value::Table(tree)
     }
 
-    /// Notes what is wrong at a path, and takes the values there back. Where the path is a key's, or an item's of its list,
-    /// the key says what would fit.
+    /// Notes a problem at a path, and takes the values there back. Where the path is a key's, or an item's of its list, the key says
+    /// which values fit.
     fn refuse(&mut self, path: &[String], cause: &str) {
         let is_full = self.is_full();
         let set = self.found.iter().filter(|(own, found)| {
@@ -199,8 +198,8 @@ impl Overlay {
         }
     }
 
-    /// Notes that a key has a value that it does not take, or one that makes no sense beside others, and takes it back. False where
-    /// nobody has set the key, so that nothing is taken back.
+    /// Notes that a key has a value that it refuses, or that makes no sense beside others, and takes the value back. False where no
+    /// source has set the key, so there is nothing to take back.
     pub(super) fn refuse_value(&mut self, path: &[String], cause: Option<&str>) -> bool {
         let (Some(found), Some(key)) = (self.found.get(path), self.key(path)) else {
             let text = format!("{} {}", dotted(path), cause.unwrap_or("is of no use"));
@@ -224,7 +223,7 @@ impl Overlay {
         self.problems.len() > PROBLEMS_MAX
     }
 
-    /// Leaves a key as if nobody had set it.
+    /// Leaves a key as if no source had set it.
     fn take_back(&mut self, path: &[String]) {
         self.found.remove(path);
         if let Some(value) = self.key(path).and_then(|key| key.default.clone()) {
@@ -233,7 +232,7 @@ impl Overlay {
         }
     }
 
-    /// That somebody has set a key, or one of a table, and where. `None` where nobody has, or has said `auto`.
+    /// The words for where a key, or one of a table, was set. `None` where no source has set it, or one has set `auto`.
     pub(super) fn why(&self, path: &str) -> Option<String> {
         let path = segments(path);
         let mut set = self.found.iter().filter(|(own, found)| {
@@ -308,7 +307,7 @@ impl Overlay {
             let text = format!("{file}:{line}:{column}: {problem}");
             self.problems.push((place(offset), text));
         }
-        // What could be read of a broken file may not be what was meant.
+        // A broken file may be parsed into values that its author did not mean, so none of them counts.
         if errors.is_empty() {
             self.add_table(&mut Vec::new(), tree.into_inner(), &place);
         }
@@ -328,7 +327,7 @@ impl Overlay {
             path.push(name.into_inner().into_owned());
             let is_section = self.keys.iter().any(|key| key.beyond(path) > Some(0));
             if path.as_slice() == [EDITOR_SCHEMA] && matches!(value.get_ref(), DeValue::String(_)) {
-                // For editors alone.
+                // The key is for editors alone.
             } else if let Some(key) = self.key(path) {
                 let changed = match key.kind {
                     Kind::Plain => changed_number(value.get_ref()),
@@ -398,7 +397,7 @@ impl Overlay {
         }
     }
 
-    /// Those who run other people's programs say the port in a variable of this name. Our own variables win over it.
+    /// A hosting service gives the port in this variable. Our own variables win over it.
     fn add_port(&mut self) {
         let is_set = |name: &str| {
             let value = self.environment.get(OsStr::new(name));
@@ -426,7 +425,7 @@ impl Overlay {
         rank(path).is_some_and(|own| Some(own) >= rank(other))
     }
 
-    /// Whether nobody has set a key.
+    /// Whether no source has set a key.
     pub(super) fn is_default(&self, path: &str) -> bool {
         let found = self.found.get(&segments(path));
         found.is_none_or(|found| found.origin == Origin::Default)
@@ -482,7 +481,7 @@ impl Overlay {
                 continue;
             };
             let origin = Origin::Variable((*name).to_owned());
-            // One variable may be for several keys; what is wrong with it is said once.
+            // One variable may set several keys; its problem is reported once.
             if slot.is_some() || self.problems.iter().any(|(place, _)| *place == origin) {
                 return;
             }
@@ -497,7 +496,7 @@ impl Overlay {
         }
     }
 
-    /// Reads a text as the kind of value that the key has. One that is none is left to the key to refuse.
+    /// Reads a text as the kind of value that the key has. The key itself refuses a text of another kind.
     fn add_text(&mut self, path: &[String], text: &str, origin: Origin) {
         let (trimmed, kind) = (text.trim(), self.key(path).map(|key| key.kind));
         let value = match kind.unwrap_or(Kind::Text) {
@@ -515,8 +514,8 @@ impl Overlay {
         self.found.insert(path.to_vec(), Found { value, origin });
     }
 
-    /// Which key may be meant by a path that is none's: the only one of that name beneath the same table, else one of the
-    /// table that is written nearly alike, else the only one of that name anywhere.
+    /// The key that an unknown path may mean: the only one of that name beneath the same table, else one of the table that is written
+    /// nearly alike, else the only one of that name anywhere.
     fn nearest(&self, path: &[String]) -> Option<String> {
         let (own, table) = path.split_last()?;
         let beneath = || self.keys.iter().filter(|key| key.beyond(table) > Some(0));
@@ -670,7 +669,7 @@ fn changed_number(value: &DeValue<'_>) -> Option<(String, &'static str)> {
     }
 }
 
-/// Whether the nearest double is written as these digits. Of a value that is no number, such as `inf`, its key says so.
+/// Whether the nearest double is written as these digits. Also true for a value that is no number, such as `inf`: its key refuses it.
 fn is_kept(written: &str) -> bool {
     let digits = written.strip_prefix('+').unwrap_or(written);
     let exact = digits.parse::<serde_json::Number>();

@@ -63,11 +63,11 @@ section! {
         models: BTreeMap<ModelId, ModelChange>,
         /// By tool.
         tools: BTreeMap<ToolId, ToolChange>,
-        /// What conditions of tools read as `config.NAME`.
+        /// The values that conditions of tools read as `config.NAME`.
         condition_values: BTreeMap<ValueName, ConditionValue>,
         /// The threads of handlers.
         threads: Threads,
-        /// What the files of tools may do.
+        /// The rights of tools' files.
         handlers: Handlers,
         /// Secrets of handlers, by name.
         secrets: BTreeMap<SecretName, HandlerSecret>,
@@ -103,9 +103,9 @@ section! {
         text_provider: TextProvider,
         /// Why each mode has its model.
         reasons: Reasons,
-        /// What makes tools stricter.
+        /// The settings that make tools stricter, by tool.
         tightenings: BTreeMap<ToolId, Tightening>,
-        /// Who gets which version of the tools for which something says so.
+        /// Which users get which version of a tool, for tools whose configuration says so.
         rollouts: Rollouts,
         /// The values of `condition_values`, as conditions read them.
         condition_facts: Arc<Values>,
@@ -113,7 +113,7 @@ section! {
 }
 
 section! {
-    /// Where the server listens, and how much it takes on at a time.
+    /// The address at which the server listens, and its limits.
     pub struct Server {
         /// Address and port. Port 0 takes a free one; the line that `serve` prints names it. `localhost:8080` works
         /// too. Use `0.0.0.0:8080` or `[::]:8080` to be reached from other machines.
@@ -163,7 +163,7 @@ section! {
 }
 
 section! {
-    /// Whose certificates are believed of services that the server asks. See [operations.md](operations.md#the-way-out).
+    /// The certificate authorities that are believed for services that the server asks. See [operations.md](operations.md#the-way-out).
     pub struct Tls {
         /// A PEM file with certificates of authorities that are believed besides the system's, such as your company's.
         ca_file: Option<FilePath>,
@@ -171,18 +171,18 @@ section! {
 }
 
 section! {
-    /// How the server's strength is shared out. A caller that has used up a share is told when to come back.
+    /// The shares of the server's strength. A caller that has used up a share is told when to come back.
     pub struct Shares {
-        /// Of one address; those of IPv6 that begin with the same 64 bits count as one.
+        /// The share of one address. Addresses of IPv6 that begin with the same 64 bits count as one.
         address: AddressShare,
-        /// Of one user, or of one client that has not signed in.
+        /// The share of one user, or of one client that has not signed in.
         user: UserShare,
-        /// Of all users of one tenant.
+        /// The share of all users of one tenant.
         tenant: TenantShare,
     }
 }
 
-/// What a party may have, with the defaults of its kind.
+/// Declares the shares of one kind of party, with their defaults.
 macro_rules! share {
     ($(#[doc = $about:literal])+ $name:ident = $connections:literal, $sessions:literal, $conversations:literal, $body_bytes:literal, $turn_bytes:literal,
      $requests:literal, $turns:literal, $frames:literal, $frame_bytes:literal) => {
@@ -262,7 +262,7 @@ impl Shares {
 }
 
 section! {
-    /// Who may come in, and how callers show who they are; see [security.md](security.md#who-may-come-in).
+    /// The rules for who may come in, and how callers show who they are; see [security.md](security.md#who-may-come-in).
     pub struct Access {
         /// Whether every caller has to sign in. `auto`: where others than this machine reach the server, where an API key
         /// exists at the start, or where `access.oidc` is set. `none` is for a loopback address alone.
@@ -285,7 +285,7 @@ section! {
     pub struct Oidc {
         /// Its address, as its tokens name it under `iss`. Set, callers may show its tokens.
         issuer: IssuerAddress,
-        /// What its tokens name under `aud` when they are for this server.
+        /// The `aud` of its tokens for this server.
         audience: Words,
         /// Where its keys are. Not set: where the issuer's `/.well-known/openid-configuration` says.
         keys_url: Option<WebAddress>,
@@ -304,7 +304,7 @@ section! {
         /// The page's origin, as in `https://agent.example`; the provider has to know `/auth/callback` beneath it. Not set:
         /// `http://` and the host that the browser asks for.
         page_origin: Option<AllowedOrigin>,
-        /// What the page asks the provider for, beside `openid`, separated by spaces.
+        /// The scopes that the page asks the provider for, beside `openid`, separated by spaces.
         scope: Option<Words>,
         /// Seconds that the provider's keys are believed before they are fetched again. Not set: 3,600.
         keys_seconds: Option<Whole<1, 604_800>>,
@@ -325,7 +325,7 @@ section! {
         /// Records of the knowledge base. `serve`, `chat` and `call` make the folder `kb` where it is missing, empty;
         /// one that you name has to be there.
         knowledge: FilePath = "kb",
-        /// What must survive a restart: the store, the key that signs client ids, the compiled tools, the audit,
+        /// The folder of everything that must survive a restart: the store, the key that signs client ids, the compiled tools, the audit,
         /// journals. Created where it is missing.
         data: FilePath = "data",
         /// `core.md`, `voice.md` and `text.md`: [who your agent is](agent.md). A built-in text stands for each that is
@@ -447,7 +447,7 @@ section! {
 }
 
 section! {
-    /// What makes the pictures of [`image_generate`](built-in-tools.md#pictures).
+    /// The service that makes the pictures of [`image_generate`](built-in-tools.md#pictures).
     pub struct Images {
         /// Who makes them. `local` needs no key and has no AI in it: it draws a placeholder that shows nothing of the prompt.
         service: ImageService = "local",
@@ -464,7 +464,7 @@ section! {
 }
 
 section! {
-    /// What searches the web for [`web_search`](built-in-tools.md#web-search).
+    /// The service that searches the web for [`web_search`](built-in-tools.md#web-search).
     pub struct Search {
         /// Who searches. `openai` is a model that searches itself, of OpenAI or of a server compatible with its Chat Completions.
         service: SearchService = "none",
@@ -479,7 +479,7 @@ section! {
 }
 
 impl Images {
-    /// Else what has to be set before pictures are made.
+    /// The setting that is missing before pictures can be made; `None` if none is.
     pub fn lacks(&self) -> Option<&'static str> {
         let has_key = self.api_key.is_some() || self.url.is_some();
         (self.service != ImageService::Local && !has_key)
@@ -488,7 +488,7 @@ impl Images {
 }
 
 impl Search {
-    /// Else what has to be set before anything is found.
+    /// The setting that is missing before the web can be searched; `None` if none is.
     pub fn lacks(&self) -> Option<&'static str> {
         match self.service {
             SearchService::None => {
@@ -502,7 +502,7 @@ impl Search {
     }
 }
 
-/// Who makes pictures.
+/// The service that makes pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageService {
@@ -511,7 +511,7 @@ pub enum ImageService {
     OpenAi,
 }
 
-/// Who searches the web.
+/// The service that searches the web.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchService {
@@ -539,7 +539,7 @@ section! {
     }
 }
 
-/// Who keeps the calendars.
+/// The service that keeps the calendars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CalendarService {
@@ -547,7 +547,7 @@ pub enum CalendarService {
     Google,
 }
 
-/// Who makes links of conferences.
+/// The service that makes links of conferences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConferenceService {
@@ -556,7 +556,7 @@ pub enum ConferenceService {
     Meet,
 }
 
-/// Which events a user sees and changes.
+/// The events that a user sees and changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CalendarAccess {
@@ -567,7 +567,7 @@ pub enum CalendarAccess {
 section! {
     /// How records are read and found, and who may read which namespace.
     pub struct Knowledge {
-        /// What finds records by meaning. `auto` is the local model where `windlass kb model add` has put it into the
+        /// The model that finds records by meaning. `auto` is the local model where `windlass kb model add` has put it into the
         /// data folder, else none.
         embedder: EmbedderKind = "auto",
         /// The service's model. Not set: `text-embedding-3-small` for `openai`, `gemini-embedding-001` for `gemini`.
@@ -610,7 +610,7 @@ section! {
 }
 
 section! {
-    /// Who may read a namespace, as it is written down.
+    /// The readers of a namespace, as the file has them.
     pub struct Namespace {
         /// Who may read the namespace. Not set: everybody, or the owners or the roles where some are named.
         readers: Option<ReadersKind>,
@@ -622,7 +622,7 @@ section! {
 }
 
 section! {
-    /// Which model voice sessions talk to.
+    /// The model that voice sessions talk to.
     pub struct Provider {
         /// Who speaks. `auto` is Gemini Live where there are credentials or an address, OpenAI Realtime where `OPENAI_API_KEY`
         /// alone is set, else the demo model, which has no AI in it. `gpt-live` hands what needs a tool over to the model of
@@ -669,7 +669,7 @@ section! {
 }
 
 section! {
-    /// Where a model is at Vertex AI.
+    /// The place of a model at Vertex AI.
     pub struct Vertex {
         /// A region such as `europe-west4`, or `global`. Set, it sends sessions to Vertex AI.
         location: Name,
@@ -683,7 +683,7 @@ section! {
 }
 
 section! {
-    /// How voice sessions speak and listen; what is not set is left to the provider.
+    /// The speech of voice sessions; the provider decides settings that are not set.
     pub struct Voice {
         /// Voice of the model, such as `Kore`.
         name: Option<Words>,
@@ -711,13 +711,13 @@ section! {
         /// Tokens of the prompt that full tool guides may take; the other tools have one line each and can be asked
         /// about with `describe_tool`. A token is reckoned as four characters.
         guides_tokens_max: Whole<0, 1_000_000> = 4_000,
-        /// Of voice sessions.
+        /// The limits of voice sessions.
         limits: Limits = Limits::of(Mode::Voice),
     }
 }
 
 section! {
-    /// Which model answers by text, how patient the server is with it, and how much is kept.
+    /// The model that answers by text, the server's patience with it, and the size of kept conversations.
     pub struct Text {
         /// Who answers. `openai` is OpenAI and every server compatible with its Responses or Chat Completions; `auto` is `openai`
         /// where `text.url` is set, else the one that there is a key for, else the demo model.
@@ -779,13 +779,13 @@ section! {
         resume_seconds: Whole<1, 3_600> = 30,
         /// Like `voice.guides_tokens_max`.
         guides_tokens_max: Whole<0, 1_000_000> = 12_000,
-        /// Of text sessions.
+        /// The limits of text sessions.
         limits: Limits = Limits::of(Mode::Text),
     }
 }
 
 section! {
-    /// What is changed of a model's built-in profile.
+    /// Changes to a model's built-in profile.
     pub struct ModelChange {
         /// The row of the profiles in [providers.md](providers.md#model-profiles) that the model has, in place of the one
         /// that its id or its server finds.
@@ -811,7 +811,7 @@ section! {
 }
 
 section! {
-    /// What makes a tool stricter.
+    /// Settings that make a tool stricter.
     pub struct ToolChange {
         /// `true` asks the user before every call.
         requires_confirmation: Option<bool>,
@@ -848,7 +848,7 @@ section! {
 }
 
 section! {
-    /// Who gets one version of a tool: the most personal rule counts, in this order.
+    /// The users who get one version of a tool: the most personal rule counts, in this order.
     pub struct VersionChange {
         /// Ids of users, as the audit has them.
         users: Option<BTreeSet<Words>>,
@@ -856,7 +856,7 @@ section! {
         roles: Option<BTreeSet<RoleName>>,
         /// Tenants whose users get it.
         tenants: Option<BTreeSet<Words>>,
-        /// Of 100 other users so many get it, always the same ones. The percentages of a tool add up to 100 at most; the rest gets
+        /// The number of 100 other users who get it, always the same ones. The percentages of a tool add up to 100 at most; the rest gets
         /// `tools.TOOL.version`.
         percent: Option<Whole<0, 100>>,
     }
@@ -873,7 +873,7 @@ section! {
 }
 
 section! {
-    /// What the handlers may do that come as files of tools; see [tools.md](tools.md#tools-without-rust).
+    /// Rights of the handlers that come as files of tools; see [tools.md](tools.md#tools-without-rust).
     pub struct Handlers {
         /// Whether a `handler.json` of kind `process` may run its program, with the rights of the server's user.
         processes: bool = false,
@@ -961,7 +961,7 @@ section! {
         client_id: Option<Words>,
         /// The secret that belongs to it, where the authorization server gave one.
         client_secret: Option<Secret>,
-        /// What the authorization server is asked for.
+        /// The scopes that are asked for.
         scopes: Option<BTreeSet<TokenScope>>,
         /// The service that the tokens are for, as RFC 8707 has it.
         resource: Option<WebAddress>,
@@ -1094,7 +1094,7 @@ section! {
 }
 
 section! {
-    /// The recording of sessions, with what people say in them.
+    /// The recording of sessions, with the words of their users.
     pub struct Journal {
         /// Whether sessions are recorded.
         enabled: bool = false,
@@ -1129,14 +1129,14 @@ pub enum ProviderKind {
     Demo,
 }
 
-/// What decided about the model of each mode, in words that follow "because".
+/// Why each mode has its model, in words that follow "because".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reasons {
     pub voice: String,
     pub text: String,
 }
 
-/// Who answers by text, as it is written down.
+/// The provider for text, as the file has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextProviderKind {
@@ -1146,7 +1146,7 @@ pub enum TextProviderKind {
     Demo,
 }
 
-/// Who answers by text.
+/// The provider for text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TextProvider {
     Gemini,
@@ -1157,7 +1157,7 @@ pub enum TextProvider {
     Demo,
 }
 
-/// What makes vectors.
+/// The embedder: it makes vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EmbedderKind {
@@ -1187,7 +1187,7 @@ pub enum AuthKind {
     Required,
 }
 
-/// Where people approve the calls of MCP clients.
+/// The place where people approve the calls of MCP clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalPlace {
@@ -1231,7 +1231,7 @@ choices!(
     TextTransport,
 );
 
-/// Who may read a namespace.
+/// The readers of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamespaceReaders {
     Everybody,
@@ -1326,7 +1326,7 @@ impl Calendar {
 }
 
 impl Knowledge {
-    /// Who may read which namespace.
+    /// The readers of each namespace.
     pub fn readers(&self) -> BTreeMap<String, NamespaceReaders> {
         let nobody = NamespaceReaders::Owners(BTreeSet::new());
         let readers = self.namespaces.iter().map(|(name, namespace)| {
@@ -1338,7 +1338,7 @@ impl Knowledge {
 }
 
 impl Config {
-    /// What the configuration lets handlers have.
+    /// The rights and secrets that the configuration gives handlers.
     pub fn permissions(&self) -> Permissions {
         let secrets = self.handler_secrets().into_iter();
         Permissions {

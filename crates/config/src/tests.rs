@@ -46,7 +46,7 @@ fn load(case: &Case<'_>) -> Result<Loaded, ConfigError> {
     loaded
 }
 
-/// What an editor marks in a file.
+/// The places that an editor marks in a file.
 fn marks(file: &str) -> Vec<String> {
     let schema = Validator::compile(&schema()).unwrap();
     let file: toml::Value = toml::from_str(file).unwrap();
@@ -746,7 +746,7 @@ fn a_key_never_goes_to_another_company() {
             "{kind} {environment:?}"
         );
     }
-    // Others speak OpenAI's protocol, too.
+    // Other companies speak OpenAI's protocol, too.
     for (url, expected) in [
         ("https://api.x.ai/v1", None),
         ("https://r.services.ai.azure.com/voice-live/realtime", None),
@@ -1007,7 +1007,7 @@ fn an_unknown_key_is_answered_with_one_that_may_be_meant() {
             "[tools.kb_search]\ntimeout = 1",
             "tools.kb_search.timeout_ms",
         ),
-        // Of another table only what has the same name, and where it is the only one.
+        // A key of another table is suggested only if it has the same name and is the only one with that name.
         (
             "[tools.kb_search]\nwindow_ms = 1",
             "tools.kb_search.rate_limit.window_ms",

@@ -1,4 +1,4 @@
-//! What a single value may be: types that hold only what makes sense, each with the words that say so. Knows no key.
+//! Types of single values: each holds only valid values, and has the words that name them. Knows no key.
 
 use super::key::{Kind, Leaf, Named, whole};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ use windlass_tool::rights::Role;
 use windlass_tool::sensitive::Sensitive;
 use windlass_tool::version::Version;
 
-/// A value that its key refuses. What would fit is said by the key.
+/// A value that its key refuses. The key says which values fit.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("does not fit")]
 pub struct Unfit;
@@ -45,12 +45,12 @@ impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
         self.0
     }
 
-    /// As the number of 32 bits that most limits fit; a greater one is cut to the greatest.
+    /// The number in the 32 bits that most limits have; a greater one becomes the greatest.
     pub fn narrow(self) -> u32 {
         u32::try_from(self.0).unwrap_or(u32::MAX)
     }
 
-    /// As a count of things in memory.
+    /// The number as a count of things in memory.
     pub fn count(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -105,7 +105,7 @@ impl Leaf for Temperature {
     }
 }
 
-/// Declares a text of some form: the words for it, and what becomes of a text of that form.
+/// Declares a type of text with a form: the words for the form, and the check of a text.
 macro_rules! text {
     ($(#[$about:meta])* $name:ident, $takes:literal, $check:expr) => {
         $(#[$about])*
@@ -230,7 +230,7 @@ impl AllowedHost {
 }
 
 text!(
-    /// Where the provider is, in place of its own host.
+    /// The provider's address, in place of its own host.
     ProviderUrl,
     "an address such as wss://host/path, without user, query or fragment",
     |text| {
@@ -241,7 +241,7 @@ text!(
 );
 
 text!(
-    /// The address of a service over HTTP, and the path that stands before that of every request; without a slash at its end.
+    /// The address of a service over HTTP, with the path before that of every request; without a slash at its end.
     WebAddress,
     "an address such as https://host/path, without user, query or fragment",
     |text| {
@@ -358,7 +358,7 @@ impl TryFrom<String> for McpName {
 }
 
 text!(
-    /// What an authorization server may be asked for (RFC 6749, section 3.3).
+    /// A scope that an authorization server can be asked for (RFC 6749, section 3.3).
     TokenScope,
     "a scope of 1 to 256 characters, without spaces, quotes and backslashes",
     |text| {
@@ -495,7 +495,7 @@ impl TryFrom<toml::Value> for ConditionValue {
     }
 }
 
-/// `None` for what JSON has no value for.
+/// The value as JSON; `None` if JSON has no such value.
 fn plain(value: toml::Value) -> Option<serde_json::Value> {
     Some(match value {
         toml::Value::String(text) => text.into(),
@@ -719,7 +719,7 @@ impl TryFrom<String> for CalendarName {
     }
 }
 
-/// When somebody can be met, by day of the week.
+/// The hours in which people can be met, by day of the week.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct WorkingTimes(WorkingHours);
@@ -753,7 +753,7 @@ pub struct AddressRange {
 }
 
 impl AddressRange {
-    /// Whether an address is one of them. An IPv4 address that arrives as IPv6 counts as what it is.
+    /// Whether an address is within the range. An IPv4 address that arrives as IPv6 counts as IPv4.
     pub fn contains(self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
@@ -795,7 +795,7 @@ impl Leaf for AddressRange {
     }
 }
 
-/// Where the server listens.
+/// The address at which the server listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ListenAddress(SocketAddr);
@@ -805,7 +805,7 @@ impl ListenAddress {
         self.0
     }
 
-    /// The same address with another port; one beyond the last is the last.
+    /// The same address with another port; a port beyond the last becomes the last.
     pub fn at(self, port: u32) -> Self {
         let mut address = self.0;
         address.set_port(u16::try_from(port).unwrap_or(u16::MAX));
@@ -832,7 +832,7 @@ impl Leaf for ListenAddress {
     }
 }
 
-/// What the names of Gemini's ephemeral tokens begin with.
+/// The prefix of the names of Gemini's ephemeral tokens.
 const EPHEMERAL_TOKEN_PREFIX: &str = "auth_tokens/";
 
 /// A key or token, checked for what a header can carry. `Debug` shows none of it.
@@ -904,7 +904,7 @@ pub(super) fn one_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     }
 }
 
-/// Lets a key have an enumeration's values.
+/// Makes enumerations usable as values of keys.
 macro_rules! choices {
     ($($type:ty),+ $(,)?) => {
         $(impl $crate::key::Leaf for $type {

@@ -1,5 +1,5 @@
-//! What must not be lost and the store did not take, until it does; and how batches are committed behind it. Pure but for the
-//! store that it is given.
+//! Batches that must not be lost and that the store did not take, kept until it takes them; and the order in which later batches are
+//! committed. Pure but for the store that it is given.
 
 use crate::ledger::must_not_be_lost;
 use crate::tail::Concerned;
@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use windlass_store::command::{Command, Reply};
 use windlass_store::{Batch, ConversationRef, Store, StoreUnavailable};
 
-/// Conversations that fail alone, one after the other, before the rest is left to the next try.
+/// The number of conversations that fail alone, one after the other, before the rest is left to the next try.
 const FAILURES_MAX: usize = 16;
 
 /// Batches that wait for a store that takes them, oldest first.
@@ -18,7 +18,7 @@ pub struct Backlog {
     lost: usize,
 }
 
-/// What became of a batch.
+/// The result of a batch.
 pub type Committed = Result<Vec<Reply>, StoreUnavailable>;
 
 impl Backlog {
@@ -38,14 +38,14 @@ impl Backlog {
         self.kept.len()
     }
 
-    /// How many were lost since this was asked last, because there were too many of them.
+    /// The number of batches lost since the last call, because there were too many of them.
     pub fn take_lost(&mut self) -> usize {
         std::mem::take(&mut self.lost)
     }
 
-    /// Commits batches behind what waits of their conversations. Where one transaction for all fails for a reason that may be
-    /// one batch's own, each gets its own. `wake` is given whom the batches concern that were committed, those that had waited too,
-    /// and the new ones that failed: a store can lose its answer after it has committed.
+    /// Commits batches after the waiting ones of their conversations. If one transaction for all fails for a reason that may be one
+    /// batch's own, each gets its own. `wake` is given the legs concerned by committed batches, waiting ones among them, and by the new
+    /// ones that failed: a store can lose its answer after it has committed.
     pub fn commit(
         &mut self,
         store: &dyn Store,
@@ -85,7 +85,7 @@ impl Backlog {
             .collect()
     }
 
-    /// Commits a batch, and before it what waits of its conversation.
+    /// Commits a batch, and before it the waiting ones of its conversation.
     fn commit_alone(
         &mut self,
         store: &dyn Store,
@@ -113,7 +113,8 @@ impl Backlog {
         }
     }
 
-    /// Tries what waits, one conversation after the other, so that one that the store never takes holds up no other.
+    /// Tries the waiting batches, one conversation after the other, so that a batch that the store never takes holds up no other
+    /// conversation.
     fn retry_each(&mut self, store: &dyn Store, wake: &mut dyn FnMut(Concerned)) {
         let mut tried: Vec<ConversationRef> = Vec::new();
         while tried.len() < FAILURES_MAX {
@@ -145,8 +146,8 @@ impl Backlog {
             .collect()
     }
 
-    /// Keeps what must not be lost. Past the limit the oldest goes that is no outcome, and then the oldest outcome: its effect
-    /// counts as unknown.
+    /// Keeps a batch that must not be lost. Past the limit the oldest batch without an outcome is dropped, and then the oldest outcome:
+    /// its effect counts as unknown.
     fn keep(&mut self, batch: Batch) {
         if !batch.commands.iter().all(must_not_be_lost) {
             return;
@@ -182,7 +183,7 @@ fn try_commit(store: &dyn Store, batches: &[Batch]) -> Result<Vec<Vec<Reply>>, S
     })
 }
 
-/// Whether a transaction may have failed for the sake of one of its batches, so that others may fare better without it.
+/// Whether a transaction may have failed because of one of its batches, so that the others may succeed without it.
 fn may_be_ones_own(error: &StoreUnavailable) -> bool {
     match error {
         StoreUnavailable::DiskFull { .. } | StoreUnavailable::Failed { .. } => true,

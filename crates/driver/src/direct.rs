@@ -1,4 +1,4 @@
-//! A ledger that commits where it stands: for one session at a time, for tests and for simulations. Knows no thread.
+//! A ledger that commits at once, on the caller's thread: for one session at a time, for tests and for simulations. Starts no thread.
 
 use crate::backlog::Backlog;
 use crate::ledger::{Ledger, PendingReplies};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windlass_store::{Batch, ConversationRef, Store, StoreUnavailable};
 use windlass_tool::id::SessionId;
 
-/// Batches that are kept where the store takes none.
+/// The number of batches that are kept if the store takes none.
 const KEPT_MAX: usize = 10_000;
 
 pub struct DirectLedger {

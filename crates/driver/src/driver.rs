@@ -1,5 +1,5 @@
-//! One session's calls and its part of the ledger: performs the core's outputs about them, and turns what comes of that into
-//! inputs. Knows no client and no provider; outputs that concern those are given back.
+//! One session's calls and its part of the ledger: performs the core's outputs about them, and turns the results into inputs. Knows no
+//! client and no provider; outputs for those are given back.
 
 use crate::effects::{LookedUp, lookup_of};
 use crate::executor::{Executor, Report};
@@ -25,31 +25,32 @@ use windlass_tool::input::SentInput;
 use windlass_tool::registry::Registry;
 use windlass_tool::sensitive::Sensitive;
 
-/// Tokens that are known; those of the oldest questions make room. A conversation has fewer open questions than this.
+/// The number of known tokens; those of the oldest approval requests make room. A conversation has fewer open approval requests than
+/// this.
 const TOKENS_MAX: usize = 64;
-/// How often one request has a handler asked before it is told that nothing is known.
+/// The number of lookups by one request before it is told that nothing is known.
 const LOOKUPS_MAX: u32 = 3;
-/// Problems that wait for the log.
+/// The number of problems that wait for the log.
 const PROBLEMS_MAX: usize = 16;
 
-/// Whose driver it is.
+/// The session of a driver, and its settings.
 pub struct DriverConfig {
     pub conversation: ConversationRef,
     pub leg: LegRef,
     /// Pinned for the session's life.
     pub registry: Arc<Registry>,
-    /// The session's.
+    /// The limits of the session.
     pub limits: Arc<Limits>,
-    /// The last entry of the log that the session knows of; `None` where the conversation's id was just made, so that nobody else can
-    /// have written into it.
+    /// The last entry of the log that the session knows; `None` if the conversation's id was just made, so that no other leg can have
+    /// written into it.
     pub after: Option<EntryNumber>,
 }
 
-/// A user's answer to a question, as a client gives it.
+/// A user's answer to an approval request, as a client gives it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SaidAnswer<'a> {
     pub approved: bool,
-    /// Of a denial: why.
+    /// The reason of a denial.
     pub reason: Option<&'a str>,
     /// Whether an approval is to stand for calls with the same values.
     pub remember: bool,
@@ -72,17 +73,17 @@ pub struct Driver<E> {
     granted: Vec<(EffectId, AttemptNumber)>,
     log: LogReader,
     problems: VecDeque<String>,
-    /// What came of the intents of results that lookups have found.
+    /// The events of the intents of results that lookups have found.
     events: Vec<SessionEvent>,
     /// The client of a leg that began here.
     client_id: Option<ClientId>,
-    /// The ledger takes nothing more of the leg: another process speaks for it.
+    /// The ledger takes no more commands of the leg: another process speaks for it.
     is_superseded: bool,
 }
 
-/// What the ledger was asked and has not answered.
+/// Commands that the ledger has not answered.
 struct Pending {
-    /// Answers of one call come in the order in which they were asked for.
+    /// The replies about one call come in the order of its requests.
     call: Option<CallNumber>,
     purpose: Purpose,
     stage: Stage,
@@ -96,13 +97,13 @@ enum Purpose {
     },
     Answer(Nonce),
     Record(EffectId),
-    /// What was given up must not start, whatever the reply was.
+    /// An abandoned effect must not start after any reply.
     Abandon(EffectId),
-    /// A request or an answer that was given up.
+    /// A request or an answer that was abandoned.
     Abandoned,
-    /// Nobody waits for the reply; a problem is for the log.
+    /// The reply is not waited for; a problem is for the log.
     Told,
-    /// The same of an entry that says what handlers have set under these keys.
+    /// The same for an entry about values that handlers have set under these keys.
     Values(Vec<Arc<str>>),
     Save,
 }
@@ -152,17 +153,17 @@ impl<E: Executor> Driver<E> {
         }
     }
 
-    /// Nobody wants to know what other legs say.
+    /// Entries of other legs are no longer wanted.
     pub fn forget_heard(&mut self) {
         self.log.forget_heard();
     }
 
-    /// The session ends: what comes of that which it has begun, and what it has asked, is for the conversation's other legs to tell.
+    /// The session ends: the conversation's other legs report the outcomes of its effects and approval requests.
     pub fn retire(&self) {
         self.log.retire();
     }
 
-    /// Open questions that the session's client may be shown.
+    /// Learns the open approval requests that the session's client may be shown.
     pub fn know(&mut self, asked: &[OpenQuestion]) {
         for asked in asked {
             self.remember(asked.token.clone());
@@ -187,7 +188,7 @@ impl<E: Executor> Driver<E> {
         self.tell([Command::Open(beginner), Command::Attach(Box::new(leg))]);
     }
 
-    /// Has what the leg needs to go on elsewhere written down.
+    /// Stores the state that the leg needs to go on in another process.
     pub fn save(&mut self, body: Sensitive<Vec<u8>>, expires_in_ms: u64) {
         let save = Command::Save {
             leg: self.leg.clone(),
@@ -203,12 +204,12 @@ impl<E: Executor> Driver<E> {
         pending.any(|pending| matches!(pending.purpose, Purpose::Save))
     }
 
-    /// Nobody can come back to the conversation: it goes, where it holds nothing that is still needed.
+    /// No client can come back to the conversation: it is deleted, if it holds nothing that is still needed.
     pub fn discard(&mut self) {
         self.tell([Command::Discard]);
     }
 
-    /// The leg is over, and not merely at rest.
+    /// The leg is over, and not merely resting.
     pub fn leave(&mut self) {
         self.tell([Command::Leave(self.leg.clone())]);
     }
@@ -227,8 +228,8 @@ impl<E: Executor> Driver<E> {
         self.ask(None, purpose, vec![Command::Append { leg, entries }]);
     }
 
-    /// Performs an output, if it is about calls or the ledger, and queues the inputs that this causes at once. Gives back every
-    /// other output: what concerns the client, the model, audio, the user's limits, and events.
+    /// Performs an output, if it is about calls or the ledger, and queues the inputs that this causes at once. Gives back every other
+    /// output: for the client, the model, audio, the user's limits, and events.
     pub fn perform(&mut self, output: Output, inputs: &mut VecDeque<Input>) -> Option<Output> {
         match output {
             Output::Append(entries) => self.append(entries),
@@ -280,8 +281,8 @@ impl<E: Executor> Driver<E> {
         None
     }
 
-    /// What a client shows as a question's token, with its user's answer. The core is told which question that is. Where the store cannot
-    /// be read, nothing is said, and the client is to be told that its answer was not stored.
+    /// Takes a user's answer with the token that a client shows, and tells the core which approval request it is for. `Err` if the store
+    /// cannot be read: the core is told nothing, and the client is to be told that its answer was not stored.
     pub fn answer(
         &mut self,
         token: &str,
@@ -309,33 +310,33 @@ impl<E: Executor> Driver<E> {
         Ok(())
     }
 
-    /// The text with which the client answers a question that was put to it.
+    /// The text with which the client answers an approval request that it was shown.
     pub fn token(&self, question: QuestionNumber) -> Option<Sensitive<String>> {
         self.tokens.get(&question).map(Token::text)
     }
 
-    /// Whether nothing is to come to the core that it waits for: no call runs, and the ledger owes no answer.
+    /// Whether the core waits for nothing: no call runs, and the ledger owes no reply.
     pub fn is_idle(&self) -> bool {
         let is_awaited = |pending: &Pending| pending.call.is_some();
         !self.pending.iter().any(is_awaited) && self.ready.is_empty() && self.executor.is_idle()
     }
 
-    /// What other legs have said since this was asked last, oldest first, as far as it is kept.
+    /// The entries of other legs since the last call, oldest first, as far as they are kept.
     pub fn take_heard(&mut self) -> Vec<Entry> {
         self.log.take_heard()
     }
 
-    /// What did not go as it should, for the log.
+    /// The problems for the log.
     pub fn take_problems(&mut self) -> Vec<String> {
         std::mem::take(&mut self.problems).into()
     }
 
-    /// What came of the intents of results that lookups have found, for whoever hears of the session's events.
+    /// The events of the intents of results that lookups have found, for the session's subscribers.
     pub fn take_events(&mut self) -> Vec<SessionEvent> {
         std::mem::take(&mut self.events)
     }
 
-    /// Whether the ledger takes nothing more of the leg. Its session is to end: its client goes on in another one.
+    /// Whether the ledger takes no more commands of the leg. Its session is to end: its client goes on in another one.
     pub fn is_superseded(&self) -> bool {
         self.is_superseded
     }
@@ -345,7 +346,7 @@ impl<E: Executor> Driver<E> {
         self.log.last_read()
     }
 
-    /// Reads what was committed up to now, for a session that nobody polls while it rests; what that says to the core.
+    /// Reads the commits up to now, for a session that is not polled while it rests. Returns the news for the core.
     pub fn catch_up(&mut self) -> Option<Input> {
         if self.log.look_behind() {
             self.read();
@@ -384,7 +385,7 @@ impl<E: Executor> Driver<E> {
         }
     }
 
-    /// Sends the ledger a command whose answer nobody waits for.
+    /// Sends the ledger commands whose replies are not waited for.
     pub fn tell(&mut self, commands: impl Into<Vec<Command>>) {
         self.ask(None, Purpose::Told, commands.into());
     }
@@ -432,7 +433,7 @@ impl<E: Executor> Driver<E> {
                 pending.purpose = Purpose::Abandoned;
             }
         }
-        // A request whose handler is being asked about its effect is not given to the ledger again.
+        // A request during a lookup of its effect is not given to the ledger again.
         self.pending.retain(|pending| {
             !matches!(
                 (&pending.purpose, &pending.stage),
@@ -490,7 +491,7 @@ impl<E: Executor> Driver<E> {
         }
     }
 
-    /// The next answer that may be given: the first of its call.
+    /// The next reply that may be given: the first of its call.
     fn poll_pending(&mut self, context: &mut Context<'_>) -> Poll<Input> {
         let mut place = 0;
         while place < self.pending.len() {
@@ -541,7 +542,7 @@ impl<E: Executor> Driver<E> {
         })
     }
 
-    /// Has the handler asked, before the same request is judged again.
+    /// Has the handler asked about the effect, before the same request is judged again.
     fn look_up(&mut self, place: usize, effect: Box<Effect>, began_unix_ms: u64) -> Next {
         let pending = &mut self.pending[place];
         let Purpose::Request { lookups, .. } = &mut pending.purpose else {
@@ -571,7 +572,7 @@ impl<E: Executor> Driver<E> {
         Next::Again
     }
 
-    /// A handler has found something out, for the calls that still wait for it.
+    /// A handler has answered a lookup, for the calls that still wait for it.
     fn looked_up(&mut self, effect_id: &EffectId, finding: &Finding) {
         let mut is_first = true;
         for place in 0..self.pending.len() {
@@ -610,7 +611,7 @@ impl<E: Executor> Driver<E> {
         looked_up.found(finding)
     }
 
-    /// Stores what was found, and in the same step asks for the same as before.
+    /// Stores the finding, and in the same step repeats the request.
     fn ask_again(&mut self, place: usize, found: Command) {
         let mut commands = vec![found];
         if let Purpose::Request { request, .. } = &self.pending[place].purpose {
@@ -699,14 +700,14 @@ impl<E: Executor> Driver<E> {
         });
     }
 
-    /// The same is said once.
+    /// Notes a problem for the log, once.
     fn note(&mut self, problem: String) {
         if self.problems.back() != Some(&problem) && self.problems.len() < PROBLEMS_MAX {
             self.problems.push_back(problem);
         }
     }
 
-    /// The attempt is this session's. What is given up before it could start is not waited for.
+    /// The attempt is this session's. If it was abandoned before it could start, it is not waited for.
     fn grant(&mut self, run: &Run, may_start: bool) {
         let Some(effect_id) = &run.effect_id else {
             return;
@@ -718,7 +719,7 @@ impl<E: Executor> Driver<E> {
         }
     }
 
-    /// What the ledger says of the end of an attempt.
+    /// The ledger's reply about the end of an attempt.
     fn recorded(&mut self, asked_of: &EffectId, reply: Option<&Reply>) {
         let effect = match reply {
             Some(Reply::Recorded(effect)) => Some(&**effect),
@@ -731,8 +732,8 @@ impl<E: Executor> Driver<E> {
         }
     }
 
-    /// An answer that was long under way tells of a request that was closed since, or asked for again, which was read before the
-    /// core knew of it. The core is told once more, behind the answer.
+    /// A late reply names a request that was closed or asked for again since then, and that change was read before the core knew of the
+    /// request. The core is told the change once more, after the reply.
     fn read_again(&mut self, question: &Question) {
         if self.log.last_read() <= question.last_entry {
             return;
@@ -748,7 +749,7 @@ impl<E: Executor> Driver<E> {
         }
     }
 
-    /// Reads the log on, and queues what it says that the core does not know.
+    /// Reads the log on, and queues its news for the core.
     fn read(&mut self) {
         let tokens = &self.tokens;
         let is_shown = |question| tokens.contains_key(&question);
@@ -760,9 +761,9 @@ impl<E: Executor> Driver<E> {
     }
 }
 
-/// What follows where something that is pending has come on.
+/// The next step after progress of a pending command.
 enum Next {
-    /// It is to be polled again.
+    /// The command is to be polled again.
     Again,
     Answered(Result<Box<Reply>, StoreProblem>),
 }
@@ -780,7 +781,7 @@ fn problem(error: &StoreUnavailable) -> StoreProblem {
     }
 }
 
-/// The keys that an entry says handlers have set.
+/// The keys of the values that an entry says handlers have set.
 fn keys_set(entry: &NewEntry) -> Vec<Arc<str>> {
     let kept = match &entry.event {
         EntryEvent::Said(said) => KeptState::of(said.expose()),

@@ -1,4 +1,4 @@
-//! How a handler is asked what became of an effect, and what of its finding goes into the ledger. Runs no handler.
+//! The lookup of an effect's outcome at its handler, and the part of its finding that goes into the ledger. Runs no handler.
 
 use crate::executor::EffectLookup;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use windlass_tool::handler::{Finding, Success};
 use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::sensitive::Sensitive;
 
-/// Entries of the log that are read for what handlers keep.
+/// Entries of the log that are read for the values that handlers keep.
 const ENTRIES_MAX: usize = 500;
 /// Characters of a found result's data that the ledger is given; it is shortened as results of calls are.
 const RESULT_CHARACTERS_MAX: usize = 262_144;
 
-/// The question to the handler of the version that ran. `None` where none can say anything of the effect: its tool is gone, has no
-/// lookup, or does not read its arguments any more.
+/// The lookup at the handler of the version that ran. `None` if no handler can answer: the tool is gone, has no lookup, or does not read
+/// the effect's arguments any more.
 pub(crate) fn lookup_of(effect: &Effect, registry: &Registry) -> Option<EffectLookup> {
     let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version)?;
     tool.handler.outcome_lookup()?;
@@ -39,15 +39,15 @@ pub(crate) struct LookedUp<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) conversation: &'a ConversationRef,
     pub(crate) registry: &'a Arc<Registry>,
-    /// Those of the conversation's sessions.
+    /// The limits of the conversation's sessions.
     pub(crate) limits: &'a Arc<Limits>,
     pub(crate) effect: &'a Effect,
     pub(crate) began_unix_ms: u64,
 }
 
 impl LookedUp<'_> {
-    /// What the ledger is told of a finding; and what came of its intents, to be told where the finding is news. That nothing has
-    /// happened, only the version that ran can say: another one may ask another service.
+    /// The command to the ledger about a finding; and the events of its intents, to be reported if the finding is news. Only the version
+    /// that ran can say that nothing has happened: another one may ask another service.
     pub(crate) fn found(&self, finding: &Finding) -> (Command, Vec<SessionEvent>) {
         let (effect, registry) = (self.effect, self.registry);
         let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version);
@@ -72,8 +72,8 @@ impl LookedUp<'_> {
         (found, set.events)
     }
 
-    /// What a found result keeps for the conversation. Without the log nothing is known of what the others have kept, and it is
-    /// set all the same: the log's readers put them together.
+    /// Sets the values that a found result keeps for the conversation. Without the log the other values are unknown, and these are set
+    /// all the same: the log's readers merge them.
     fn set(&self, success: &Success) -> SetApart {
         let log = match keeps_values(&success.intents) {
             true => {
@@ -93,8 +93,8 @@ impl LookedUp<'_> {
     }
 }
 
-/// A result as the ledger keeps it, in the form in which the core keeps those of its calls. Its intents are left out:
-/// the session for which it ran may be another one by now.
+/// A result as the ledger keeps it, in the form of the core's own results. Its intents are left out: the session for which it ran may be
+/// another one by now.
 fn receipt(
     tool: &Tool,
     success: &Success,

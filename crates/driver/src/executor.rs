@@ -11,14 +11,14 @@ use windlass_tool::handler::{Finding, HandlerMessage, HandlerResult, ReplyNumber
 use windlass_tool::id::{CallRef, EffectId};
 use windlass_tool::registry::Tool;
 
-/// A question to a handler: what became of an effect that it started.
+/// A lookup: a handler is asked about the outcome of an effect that it started.
 #[derive(Clone)]
 pub struct EffectLookup {
     pub tool: Arc<Tool>,
     pub effect_id: EffectId,
-    /// Those of the attempt.
+    /// The arguments of the attempt.
     pub arguments: Arc<Arguments>,
-    /// How long the lookup may take from now.
+    /// The time that the lookup may take from now.
     pub timeout: Duration,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Debug for EffectLookup {
     }
 }
 
-/// What running calls bring.
+/// The report of a running call.
 #[derive(Debug)]
 pub enum Report {
     Message(CallRef, HandlerMessage),
@@ -40,25 +40,25 @@ pub enum Report {
     LookedUp(EffectId, Finding),
 }
 
-/// Runs calls of one session. Ends nothing by itself but a lookup whose time is up, which has found nothing out.
+/// Runs calls of one session. It ends nothing by itself, except an overdue lookup, which has found nothing out.
 pub trait Executor {
-    /// Starts one attempt, which has this much time: its timeout, or what is left of its lease by the ledger's clock. A handler
-    /// that answers at once has its result returned here; its messages come first, with [`Executor::take_message`].
+    /// Starts one attempt, which has this much time: its timeout, or the rest of its lease by the ledger's clock. If a handler answers
+    /// at once, its result is returned here; its messages come first, with [`Executor::take_message`].
     fn start(&mut self, call: &AdmittedCall, time: Duration) -> Option<(CallRef, HandlerResult)>;
 
-    /// Asks a handler what became of an effect; an answer that is at hand is returned here.
+    /// Asks a handler about the outcome of an effect. An immediate answer is returned here.
     fn look_up(&mut self, lookup: &EffectLookup) -> Option<Finding>;
 
-    /// Tells an attempt that nobody waits for it. With `drop`, stops it; else it runs to its end.
+    /// Tells an attempt that its result is not waited for. With `drop`, stops it; otherwise it runs to its end.
     fn abort(&mut self, call: CallRef, drop: bool);
 
     /// A message that is there already.
     fn take_message(&mut self) -> Option<(CallRef, HandlerMessage)>;
 
-    /// The next thing that a running call brings, in the order in which the call said it.
+    /// The next report of a running call, in the call's order.
     fn poll_report(&mut self, context: &mut Context<'_>) -> Poll<Report>;
 
-    /// Gives a handler the answer of a tool that it called. Nobody may wait for it any more.
+    /// Gives a handler the answer of a tool that it called. The handler may not wait for it any more.
     fn answer(&mut self, reply: ReplyNumber, response: Arc<ToolResponse>);
 
     /// Whether no call runs.

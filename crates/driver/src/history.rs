@@ -1,5 +1,5 @@
-//! What a leg is given when it begins: what was said in its conversation, the questions that wait for its client, and what ended
-//! without any model having heard of it. Reads the ledger; writes nothing.
+//! The input of a leg at its beginning: the words of its conversation, the approval requests that wait for its client, and the ends that
+//! no model has heard of. Reads the ledger; writes nothing.
 
 use crate::ledger::Ledger;
 use std::collections::BTreeMap;
@@ -12,16 +12,16 @@ use windlass_store::{
 };
 use windlass_tool::id::{CallNumber, EffectId, SessionId};
 
-/// What is found of a conversation.
+/// The state found of a conversation.
 #[derive(Debug)]
 pub struct Found {
     /// The newest entries, oldest first.
     pub log: Vec<Entry>,
-    /// The last entry of the log that is in this: for the driver.
+    /// The last entry of the log that is included: for the driver.
     pub after: EntryNumber,
     /// For the first input of its session.
     pub began: Began,
-    /// The same open questions with their tokens: for [`crate::Driver::know`].
+    /// The same open approval requests with their tokens: for [`crate::Driver::know`].
     pub asked: Vec<OpenQuestion>,
     /// The highest number that a call of the conversation had.
     pub last_call: CallNumber,
@@ -39,8 +39,8 @@ impl Default for Found {
     }
 }
 
-/// For a new leg of a conversation, which may not be there yet. It takes over what legs had asked that are gone, by voice and by
-/// text: a request that is shown can be answered until its time, whatever becomes of the session that asked.
+/// For a new leg of a conversation, which may not exist yet. The leg takes over the approval requests of legs that are gone, by voice
+/// and by text: a request that is shown can be answered until its time, even after its session.
 pub fn find(
     ledger: &dyn Ledger,
     of: &ConversationRef,
@@ -52,7 +52,7 @@ pub fn find(
         return Ok(Found::default());
     };
     let mut log = store.entries(of, EntryNumber(0), entries_max)?;
-    // What was committed since is read by the driver.
+    // The driver reads the commits since then.
     log.retain(|entry| entry.number <= conversation.last_entry);
     let is_nobodys = |asker: &SessionId| !ledger.is_live(of, asker);
     let mut asked = store.open_questions(of)?;
@@ -91,7 +91,7 @@ pub fn find(
 pub fn resumed(ledger: &dyn Ledger, of: &ConversationRef, resumed: Resumed, saved: Saved) -> Found {
     let leg = resumed.leg.leg;
     let is_ours = |asker: &SessionId| *asker == leg || !ledger.is_live(of, asker);
-    // What the store cannot say now, the log says once it has ended.
+    // If the store cannot be read now, the log reports the ends later.
     let at_work = at_work(ledger.store(), of, &resumed.log, is_ours).unwrap_or_default();
     let mut unheard = resumed.unheard;
     unheard.retain(|effect| is_ours(&effect.leg));
@@ -122,7 +122,7 @@ fn questions_of(asked: &[OpenQuestion]) -> Vec<Question> {
     asked.iter().map(|asked| asked.question.clone()).collect()
 }
 
-/// Effects that are at work by what the log says, and whose ends no leg that lives tells its model and its client.
+/// Effects that are at work by the log, and whose ends no live leg tells its model and its client.
 fn at_work(
     store: &dyn Store,
     of: &ConversationRef,
@@ -150,7 +150,7 @@ fn at_work(
     Ok(at_work)
 }
 
-/// The questions that do not wait for an answer any more, by what the log says, and those that were never answered.
+/// The approval requests that do not wait for an answer any more, by the log, and those that were never answered.
 fn questions_of_log(
     store: &dyn Store,
     of: &ConversationRef,

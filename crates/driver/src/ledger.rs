@@ -1,4 +1,4 @@
-//! The ledger as a session uses it: commands go in and are answered later, and a commit wakes the legs of its conversation.
+//! The ledger for a session: commands go in and are answered later, and a commit wakes the legs of its conversation.
 
 use crate::tail::Tail;
 use std::future::Future;
@@ -8,27 +8,27 @@ use windlass_store::{Batch, ConversationRef, Store, StoreUnavailable};
 use windlass_tool::id::SessionId;
 use windlass_tool::kind::Mode;
 
-/// One reply a command, in their order, once they are durable. Dropping it takes nothing back.
+/// One reply a command, in their order, once they are durable. Dropping this takes no command back.
 pub type PendingReplies =
     Pin<Box<dyn Future<Output = Result<Vec<Reply>, StoreUnavailable>> + Send>>;
 
-/// Batches of one conversation are carried out in the order in which they are given, whatever becomes of those before.
+/// Batches of one conversation are carried out in the order in which they are given, even if earlier ones fail.
 pub trait Ledger: Send + Sync {
-    /// Has the commands of a batch carried out in one transaction. Where the store does not take a batch that must not be lost,
-    /// this answers with the error, and it is tried again before anything else of the conversation is committed.
+    /// Has the commands of a batch carried out in one transaction. If the store does not take a batch that must not be lost, this
+    /// answers with the error, and the batch is tried again before anything else of the conversation is committed.
     fn apply(&self, batch: Batch) -> PendingReplies;
 
-    /// What was committed last, for reading.
+    /// The store, for reading the newest commits.
     fn store(&self) -> &dyn Store;
 
-    /// Wakes a leg when something of its conversation was committed that is not its own words.
+    /// Wakes a leg when something of its conversation was committed, except its own entries.
     fn tail(&self, conversation: &ConversationRef, leg: &SessionId) -> Tail;
 
     /// Whether the leg lives in this process, and its session is not about to end.
     fn is_live(&self, conversation: &ConversationRef, leg: &SessionId) -> bool;
 }
 
-/// Whether a command says what nobody would say again: how an attempt ended, what was said, that external content was read.
+/// Whether a command carries facts that no one would repeat, such as the end of an attempt, words, or the reading of external content.
 pub fn must_not_be_lost(command: &Command) -> bool {
     match command {
         Command::Open(_)
@@ -59,11 +59,11 @@ pub fn must_not_be_lost(command: &Command) -> bool {
     }
 }
 
-/// Whether commands may wait for a moment until others share their flush of the disk, because nobody waits for the replies.
+/// Whether commands may wait for a moment until others share their flush of the disk, because their replies are not waited for.
 pub fn may_be_gathered(commands: &[Command]) -> bool {
     let attaches_text = commands.iter().any(is_text_leg);
     let needs_no_reply = |command: &Command| match command {
-        // A text leg opens its conversation in the same batch. Alone, the command asks whose the conversation is.
+        // A text leg opens its conversation in the same batch. Alone, the command asks for the conversation's owner.
         Command::Open(_) => attaches_text,
         other => is_text_leg(other) || never_has_a_waiter(other),
     };
@@ -105,7 +105,7 @@ fn never_has_a_waiter(command: &Command) -> bool {
     }
 }
 
-/// Whether a command may begin a change in the outside world, which is not let begin where it could not be audited.
+/// Whether a command may begin a change in the outside world. Such a change does not begin if it could not be audited.
 pub fn begins_change(command: &Command) -> bool {
     match command {
         Command::Request(request) => request.tool.writes,

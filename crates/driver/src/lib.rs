@@ -1,5 +1,5 @@
-//! What stands between a session's core, the ledger and the handlers: it performs the core's outputs and answers those that ask.
-//! The same for voice, text, `windlass call` and the simulation. Knows no socket, no thread, no clock and no asynchronous runtime.
+//! The driver between a session's core, the ledger and the handlers: it performs the core's outputs and answers those that ask. The same
+//! for voice, text, `windlass call` and the simulation. Knows no socket, no thread, no clock and no asynchronous runtime.
 
 mod backlog;
 mod direct;

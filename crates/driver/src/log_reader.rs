@@ -1,5 +1,5 @@
-//! The log of the conversation as one session follows it: what others have done, and what it has done itself and need not be told.
-//! Owns how far it has read; asks and changes nothing.
+//! The log of the conversation as one session follows it: the acts of others, and its own, which it need not be told. Owns how far it
+//! has read; asks and changes nothing.
 
 use crate::ledger::Ledger;
 use crate::tail::Tail;
@@ -30,7 +30,7 @@ pub(crate) struct LogReader {
     own: HashMap<EffectId, OwnAttempt>,
     keeps_heard: bool,
     heard: VecDeque<Entry>,
-    /// What was read of standing approvals and the session was not told.
+    /// The changes of standing approvals that were read and not told to the session.
     standing: Option<Box<StandingNews>>,
 }
 
@@ -44,15 +44,15 @@ enum OwnState {
     Running,
     /// Its end was given to the ledger.
     Recording,
-    /// The ledger has it, and up to this entry says nothing new of it.
+    /// The ledger has it, and entries up to this one say nothing new of it.
     Recorded(EntryNumber),
 }
 
-/// How an entry stands to what the session knows already.
+/// The relation of an entry to the session's knowledge.
 enum Knowledge {
     /// The session did this itself.
     Own,
-    /// Whether it is the session's own, an answer will tell.
+    /// A reply will tell whether it is the session's own.
     NotYet,
     News,
 }
@@ -91,7 +91,7 @@ impl LogReader {
         self.last_read
     }
 
-    /// The session ends, and tells nobody what it hears.
+    /// The session ends, and tells no one the later entries.
     pub(crate) fn retire(&self) {
         self.tail.retire();
     }
@@ -103,7 +103,7 @@ impl LogReader {
         self.own.insert(effect_id.clone(), own);
     }
 
-    /// The end of an attempt is on its way to the ledger.
+    /// The end of an attempt is being sent to the ledger.
     pub(crate) fn recording(&mut self, effect_id: &EffectId, attempt: AttemptNumber) {
         if let Some(own) = self.own.get_mut(effect_id)
             && own.attempt == attempt
@@ -112,7 +112,8 @@ impl LogReader {
         }
     }
 
-    /// The ledger has the end of an attempt, or has not taken it. Which attempt of the session's that is, if one was on its way.
+    /// The ledger has the end of an attempt, or has not taken it. Returns the attempt, if it was the session's and its end was being
+    /// sent.
     pub(crate) fn recorded(
         &mut self,
         effect_id: &EffectId,
@@ -124,8 +125,10 @@ impl LogReader {
         }
         let attempt = own.attempt;
         match effect {
+            // Its session makes the next attempt, or reports that none follows.
+            Some(effect) if effect.is_paused() => own.state = OwnState::Running,
             Some(effect) => own.state = OwnState::Recorded(effect.last_entry),
-            // It is stored later, if at all, and told then.
+            // The end is stored later, if at all, and told then.
             None => {
                 self.own.remove(effect_id);
             }
@@ -134,7 +137,7 @@ impl LogReader {
         Some(attempt)
     }
 
-    /// Whether the log is to be read on now, for a session that nobody polls.
+    /// Whether the log is to be read on now, for a session that is not polled.
     pub(crate) fn look_behind(&mut self) -> bool {
         let is_behind = std::mem::take(&mut self.is_behind);
         self.tail.take_news() || is_behind
@@ -149,13 +152,13 @@ impl LogReader {
         is_behind
     }
 
-    /// What the log says that the session does not know. `is_shown` says which approval requests its client was shown, also those of other legs.
+    /// The news of the log for the session. `is_shown` tells which approval requests its client was shown, also those of other legs.
     pub(crate) fn read(
         &mut self,
         store: &dyn Store,
         is_shown: impl Fn(QuestionNumber) -> bool,
     ) -> Result<Vec<News>, StoreUnavailable> {
-        // Until all of it was read.
+        // The reader is behind until all of it was read.
         self.is_behind = true;
         let mut news = Vec::new();
         let mut told = Vec::new();
@@ -192,7 +195,8 @@ impl LogReader {
                         news.extend(question.map(|question| News::Question(Box::new(question))));
                     }
                 }
-                // The session that runs it stops it, or leaves the attempt for which it waits. For all others it says nothing yet.
+                // The session that runs the task stops it, or leaves the attempt for which it waits. For all other sessions the entry
+                // has no meaning yet.
                 EntryEvent::CancelRequested(effect_id) => {
                     news.push(News::CancelRequested(effect_id.clone()));
                 }
@@ -233,7 +237,7 @@ impl LogReader {
         Ok(news)
     }
 
-    /// The standing approvals as they are now, where the log says that some have changed. What cannot be read now is told later.
+    /// Reads the present standing approvals, if the log says that some have changed. If they cannot be read now, they are told later.
     fn read_standing(&mut self, store: &dyn Store, news: &mut Vec<News>) {
         if self.standing.is_none() {
             return;
@@ -273,7 +277,7 @@ impl LogReader {
         self.heard.push_back(entry);
     }
 
-    /// What the log has been read beyond needs no telling apart any more.
+    /// Forgets attempts whose entries the log has been read beyond.
     fn forget_told(&mut self) {
         let last_read = self.last_read;
         self.own.retain(|_, own| match own.state {

@@ -1,5 +1,5 @@
-//! What nobody asks for and has to be done all the same: attempts whose lease is over become unknown, unknown effects are looked
-//! up, and effects that the audit has no line of are listed for it. Its host says when, asks the handlers, and writes the audit.
+//! The work that is due without a request: attempts whose lease is over become unknown, unknown effects are looked up, and effects
+//! without a line in the audit are listed for it. Its host says when, asks the handlers, and writes the audit.
 
 use crate::effects::{LookedUp, lookup_of};
 use crate::executor::EffectLookup;
@@ -12,45 +12,45 @@ use windlass_store::{Batch, ConversationRef, Effect, EffectState, StoreUnavailab
 use windlass_tool::handler::Finding;
 use windlass_tool::registry::Registry;
 
-/// Effects that are listed for the audit in one round.
+/// The number of effects that are listed for the audit in one round.
 const UNAUDITED_MAX: usize = 256;
-/// How long the process that ran an effect has to write its line.
+/// Milliseconds that the process that ran an effect has to write its line.
 const UNAUDITED_AFTER_MS: u64 = 30_000;
 
-/// What a handler's finding has come to.
+/// The result of a handler's finding.
 #[derive(Debug, Default)]
 pub struct FoundOut {
-    /// The effect, where it is known now how it ended.
+    /// The effect, if its outcome is known now.
     pub settled: Option<(ConversationRef, Effect)>,
-    /// What came of the intents of the result that was found; empty where nothing was settled.
+    /// The events of the intents of the found result; empty if nothing was settled.
     pub events: Vec<SessionEvent>,
 }
 
 /// Goes over the whole ledger, round by round.
 pub struct Sweep {
     ledger: Arc<dyn Ledger>,
-    /// A process that has just begun has no line in hand.
+    /// A process that has just begun has no line to write.
     unaudited_after_ms: u64,
 }
 
-/// What a round has come to.
+/// The result of a round.
 #[derive(Debug, Default)]
 pub struct Swept {
-    /// Committed as unknown now.
+    /// Effects that are committed as unknown now.
     pub settled: Vec<(ConversationRef, Effect)>,
-    /// Their handlers are to be asked; what they find goes to [`Sweep::found`].
+    /// Effects whose handlers are to be asked; the findings go to [`Sweep::found`].
     pub lookups: Vec<DueLookup>,
-    /// Ended or unknown, and not in the audit. What was settled now is not among them.
+    /// Ended or unknown effects without a line in the audit. Effects that were settled now are not among them.
     pub unaudited: Vec<(ConversationRef, Effect)>,
 }
 
-/// One question to a handler, on behalf of no session.
+/// One lookup at a handler, on behalf of no session.
 #[derive(Debug)]
 pub struct DueLookup {
     pub conversation: ConversationRef,
     pub effect: Effect,
     pub lookup: EffectLookup,
-    /// When the handler is asked, by the ledger's clock.
+    /// The time when the handler is asked, by the ledger's clock.
     pub began_unix_ms: u64,
 }
 
@@ -62,7 +62,7 @@ impl Sweep {
         }
     }
 
-    /// One round. Effects whose handlers cannot be asked are put off as if those had found nothing out.
+    /// One round. Effects whose handlers cannot be asked are put off as if the handlers had found nothing out.
     pub async fn round(&mut self, registry: &Arc<Registry>) -> Result<Swept, StoreUnavailable> {
         let ledger = self.ledger.clone();
         let mut swept = Swept::default();
@@ -121,7 +121,7 @@ impl Sweep {
         Ok(swept)
     }
 
-    /// Stores what a handler found. The limits are those of the conversation's sessions.
+    /// Stores a handler's finding. The limits are those of the conversation's sessions.
     pub async fn found(
         &self,
         due: DueLookup,
@@ -155,7 +155,7 @@ impl Sweep {
         }
     }
 
-    /// Asks all of it at once, so that it shares a flush. What fails is due again in the next round.
+    /// Sends all commands at once, so that they share a flush. A failed one is due again in the next round.
     async fn ask_each(
         &self,
         commands: impl Iterator<Item = (ConversationRef, Command)>,

@@ -1,4 +1,4 @@
-//! Who is woken by a commit: the live legs of its conversation. Knows no store.
+//! The legs that a commit wakes: the live ones of its conversation. Knows no store.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ pub struct Tails(Arc<Mutex<HashMap<ConversationRef, Vec<Arc<Listener>>>>>);
 
 struct Listener {
     leg: SessionId,
-    /// Its session ends, and tells nobody anything any more.
+    /// Its session ends, and tells no one anything any more.
     is_retired: AtomicBool,
     news: Mutex<News>,
 }
@@ -49,7 +49,7 @@ impl Tails {
         }
     }
 
-    /// Whether a leg lives whose session tells its model and its client what the log says.
+    /// Whether the leg lives, and its session tells its model and its client the log's news.
     pub fn is_live(&self, conversation: &ConversationRef, leg: &SessionId) -> bool {
         let is_it =
             |one: &Arc<Listener>| one.leg == *leg && !one.is_retired.load(Ordering::Relaxed);
@@ -58,7 +58,7 @@ impl Tails {
         listeners.is_some_and(|listeners| listeners.iter().any(is_it))
     }
 
-    /// The replies of the batch are given before.
+    /// The replies of the batch are given before this.
     pub fn wake(&self, concerned: &Concerned) {
         let mut wakers = Vec::new();
         if let Some(listeners) = self.lock().get(&concerned.conversation) {
@@ -93,7 +93,7 @@ pub struct Concerned {
 }
 
 impl Concerned {
-    /// `None` where a batch that was committed says nothing that a leg reads.
+    /// `None` if a committed batch has nothing that a leg reads.
     pub fn of(batch: &Batch, replies: &[Reply]) -> Option<Self> {
         let is_news =
             |reply: &Reply| matches!(reply, Reply::Appended(entries) if !entries.is_empty());
@@ -104,12 +104,12 @@ impl Concerned {
         )
     }
 
-    /// The same for a batch of which nobody knows whether it was committed.
+    /// The same for a batch that may or may not have been committed.
     pub fn perhaps(batch: &Batch) -> Option<Self> {
         Self::of_those(batch, batch.commands.iter().map(|command| (command, true)))
     }
 
-    /// Each command with whether entries that it is to append are new.
+    /// Each command comes with whether the entries that it appends are new.
     fn of_those<'a>(
         batch: &Batch,
         commands: impl Iterator<Item = (&'a Command, bool)>,
@@ -118,7 +118,7 @@ impl Concerned {
         let mut all_but: Option<&SessionId> = None;
         for (command, is_news) in commands {
             match command {
-                // What a leg says, it knows.
+                // A leg knows its own entries.
                 Command::Append { leg, .. } => match all_but {
                     _ if !is_news => {}
                     Some(other) if *other != leg.leg => all = true,
@@ -161,7 +161,7 @@ impl Concerned {
 }
 
 impl Tail {
-    /// The leg's session ends: others are to tell what it would have told. It still hears what comes.
+    /// The leg's session ends: others are to tell its news. It still hears later commits.
     pub fn retire(&self) {
         self.listener.is_retired.store(true, Ordering::Relaxed);
     }

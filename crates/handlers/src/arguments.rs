@@ -6,8 +6,8 @@ use windlass_tool::arguments::Arguments;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::Context;
 
-/// The arguments as a handler's type, borrowing their texts. What the schema lets through and the type does not take is
-/// the caller's mistake all the same, and is answered as one.
+/// Reads the arguments into a handler's type, borrowing their texts. Arguments that pass the schema and do not fit the type are reported
+/// as the caller's mistake.
 pub(crate) fn read<'a, T: Deserialize<'a>>(arguments: &'a Arguments) -> Outcome<T> {
     arguments.read().map_err(|error| {
         // The error's own words are about types of Rust, and may repeat what was said.
@@ -39,7 +39,7 @@ pub(crate) fn require_active(context: &Context, purpose: &str) -> Outcome<()> {
     }
 }
 
-/// A text that says something, without the white space around it; `None` where it is blank.
+/// The text without surrounding white space; `None` where it is blank.
 pub(crate) fn said(text: &str) -> Option<&str> {
     let text = text.trim();
     (!text.is_empty()).then_some(text)

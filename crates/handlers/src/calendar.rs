@@ -5,19 +5,19 @@ use serde_json::{Map, Value, json};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{CalendarError, CalendarEvent, Context, Report};
 
-/// Characters of a description that an answer shows.
+/// The most characters of a description in an answer.
 const DESCRIPTION_CHARACTERS_MAX: usize = 500;
 
-/// Characters of a title and of a place. `windlass_calendar::is_titled` knows an event by as many of its title.
+/// The most characters of a title and of a place. `windlass_calendar::is_titled` compares as many of a title.
 const LINE_CHARACTERS_MAX: usize = 200;
 
-/// Characters of a guest's address (RFC 5321 allows 254).
+/// The most characters of a guest's address (RFC 5321 allows 254).
 const ADDRESS_CHARACTERS_MAX: usize = 320;
 
-/// Guests of an event that an answer names.
+/// The most guests of an event in an answer.
 const ATTENDEES_MAX: usize = 20;
 
-/// Taken times that a refusal names.
+/// The most taken times in a refusal.
 const BUSY_MAX: usize = 20;
 
 /// An event that the user may see, with its texts.
@@ -32,7 +32,7 @@ pub(crate) fn event(event: &CalendarEvent) -> Value {
     object.insert("end".into(), event.end.as_str().into());
     object.insert("all_day".into(), event.is_all_day.into());
     object.insert("status".into(), status(event).into());
-    // A part of an address is another address.
+    // A part of an address would be another address.
     let is_whole = |address: &&String| address.chars().count() <= ADDRESS_CHARACTERS_MAX;
     let attendees = event.attendees.iter().filter(is_whole).take(ATTENDEES_MAX);
     let attendees: Vec<&str> = attendees.map(String::as_str).collect();
@@ -55,7 +55,7 @@ pub(crate) fn event(event: &CalendarEvent) -> Value {
     Value::Object(object)
 }
 
-/// A title or a place, as far as it is shown.
+/// A title or a place, cut to the length that is shown.
 pub(crate) fn line(text: &str) -> String {
     beginning(text, LINE_CHARACTERS_MAX)
 }
@@ -117,7 +117,7 @@ pub(crate) fn calendar_report(error: CalendarError, context: &Context) -> Box<Re
             })
         }
         CalendarError::Unavailable(cause) => {
-            // An audit that is closed cannot change what the caller is told.
+            // The caller's answer stays the same when the audit is closed.
             let _ = context.audit("calendar_unavailable", json!({"cause": cause}));
             without_effect("the calendar does not answer; nothing was changed")
         }
@@ -155,14 +155,14 @@ pub(crate) fn calendar_report(error: CalendarError, context: &Context) -> Box<Re
     }
 }
 
-/// Tells operators why an event has not the link that it was to have.
+/// Reports to operators why an event lacks the link that it was to have.
 pub(crate) fn note_link(context: &Context, changed: &CalendarEvent) {
     if let Some(cause) = &changed.link_cause {
         let _ = context.audit("conference_failed", json!({"cause": cause}));
     }
 }
 
-/// Tells operators which parts of a calendar could not be read.
+/// Reports to operators the parts of a calendar that could not be read.
 pub(crate) fn note_problems(context: &Context, problems: &[String]) {
     if !problems.is_empty() {
         let _ = context.audit("calendar_problems", json!({"problems": problems}));

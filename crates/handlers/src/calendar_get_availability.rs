@@ -24,7 +24,7 @@ struct Arguments {
     min_duration_minutes: u32,
 }
 
-/// The most that an answer lists of events and of slots. What is spoken is short.
+/// The most events, and the most slots, of one answer. Spoken answers are short.
 fn listed_max(mode: Mode) -> usize {
     match mode {
         Mode::Text => 100,

@@ -10,8 +10,8 @@ use windlass_tool::handler::{
     CapabilityFuture, Context, Execution, Failure, KnowledgeError, Report,
 };
 
-/// Shapes what a capability answers. Most capabilities have the answer at hand, so the future is asked once here, which
-/// spares such a call the cost of being spawned and awaited.
+/// Shapes a capability's answer. Most capabilities have it at hand, so the future is polled once here, which spares the call the cost of
+/// being spawned and awaited.
 pub(crate) fn answer<T, F>(mut future: CapabilityFuture<T>, shape: F) -> Execution
 where
     T: Send + 'static,
@@ -27,7 +27,7 @@ where
     }
 }
 
-/// What the knowledge base could not do, in words for the model. The cause of an outage is for operators only.
+/// Reports an error of the knowledge base in words for the model. The cause of an outage goes to operators only.
 pub(crate) fn knowledge_report(error: KnowledgeError, context: &Context) -> Box<Report> {
     match error {
         KnowledgeError::UnknownNamespace { ref readable, .. } => Box::new(Report {
@@ -39,14 +39,14 @@ pub(crate) fn knowledge_report(error: KnowledgeError, context: &Context) -> Box<
             ..Report::new(FailureKind::Validation, error.to_string())
         }),
         KnowledgeError::Unavailable(cause) => {
-            // An audit that is closed cannot change what the caller is told.
+            // The caller's answer stays the same when the audit is closed.
             let _ = context.audit("knowledge_unavailable", json!({"cause": cause}));
             without_effect("the knowledge base does not answer; try again in a moment")
         }
     }
 }
 
-/// Says that an answer holds texts of others. Where the session cannot be told, they are not used.
+/// Marks the answer as external content. Fails where the session cannot be told; the texts are not used then.
 pub(crate) fn mark_external(context: &Context) -> Outcome<()> {
     context
         .mark_external()

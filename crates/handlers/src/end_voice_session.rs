@@ -1,4 +1,4 @@
-//! `end_voice_session`: asks for the end of a voice session after its farewell. Ending it is the state controller's.
+//! `end_voice_session`: asks for the end of a voice session after its farewell. The state controller ends it.
 
 use crate::arguments::{read, require_active, said};
 use crate::outcome::{Outcome, ready};

@@ -1,5 +1,5 @@
-//! `escalate`: hands a conversation over to a person by a ticket. Knows what a ticket says; who reads it, and how an answer comes back,
-//! is the server's affair.
+//! `escalate`: hands a conversation over to a person by a ticket. Knows the content of a ticket; the server knows its reader and the way
+//! of an answer.
 
 use crate::arguments::{read, require_active, said};
 use crate::capability::answer;
@@ -54,7 +54,7 @@ impl OutcomeLookup for Escalator {
     }
 }
 
-/// A ticket has its name from the change that opened it, so that a repeated attempt finds it.
+/// The ticket's id, derived from its effect, so that a repeated attempt finds the ticket.
 fn ticket_id(effect_id: &EffectId) -> String {
     format!("tk{}", downstream_key(effect_id))
 }
@@ -128,7 +128,7 @@ fn refused(error: HandoverError, context: &Context) -> Box<Report> {
             ..Report::new(FailureKind::Conflict, message)
         }),
         HandoverError::Unavailable(cause) => {
-            // An audit that is closed cannot change what the caller is told.
+            // The caller's answer stays the same when the audit is closed.
             let _ = context.audit("tickets_unavailable", json!({"cause": cause}));
             without_effect("the ticket could not be stored; nobody was asked")
         }

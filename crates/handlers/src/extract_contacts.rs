@@ -14,10 +14,10 @@ use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success}
 
 pub(crate) struct Extractor;
 
-/// The most that is returned of each kind.
+/// The most contacts of each kind that are returned.
 const FOUND_MAX: usize = 100;
 
-/// Groups of digits that are looked at, so that a text of nothing else takes no longer.
+/// The most groups of digits that are examined, so that a text of digits alone takes no longer.
 const CANDIDATES_MAX: usize = 500;
 
 static EMAIL: LazyLock<Regex> = LazyLock::new(|| {
@@ -29,7 +29,7 @@ static EMAIL: LazyLock<Regex> = LazyLock::new(|| {
 static LINK: LazyLock<Regex> =
     LazyLock::new(|| compiled(r#"(?i)\bhttps?://[^\s<>"'`{}|\\^\[\]]+"#));
 
-/// Digits with what people write between them, and an extension.
+/// Digits with the usual separators between them, and an extension.
 static PHONE: LazyLock<Regex> = LazyLock::new(|| {
     compiled(
         r"(?i)\+?[(]?\d(?:[ \t\u{a0}().\-/\u{2010}-\u{2015}]{0,3}\d){5,18}(?:[ ,;]{0,2}(?:ext\.?|extension|x|durchwahl|poste)[ .:]{0,2}(?P<extension>\d{1,6}))?",
@@ -62,7 +62,7 @@ impl Handler for Extractor {
             for pattern in [&EMAIL, &LINK, &PHONE] {
                 LazyLock::force(pattern);
             }
-            // With the first number, everything is read that is known about the world's.
+            // The first number loads all data about the world's numbers.
             telephone("+47 22 12 34 56", None);
         })
     }
@@ -107,7 +107,7 @@ fn extract(invocation: &Invocation) -> Outcome {
         let email = email
             .as_str()
             .trim_start_matches(['.', '\'', '-', '%', '+']);
-        // The name's case may count, that of the domain does not.
+        // Case may matter in the name, and does not in the domain.
         let Some((name, domain)) = email.rsplit_once('@').filter(|(name, _)| !name.is_empty())
         else {
             continue;
@@ -153,7 +153,7 @@ fn extract(invocation: &Invocation) -> Outcome {
                 phone
             },
         );
-        // Whatever else there is, it is not returned.
+        // Further finds are not returned.
         if !has_room {
             more = true;
             break;
@@ -175,7 +175,7 @@ struct Found {
 }
 
 impl Found {
-    /// False where there is no room for it.
+    /// `false` where there is no room for it.
     fn add(&mut self, key: String, value: impl FnOnce() -> Value) -> bool {
         if self.known.contains(&key) {
             return true;
@@ -189,7 +189,7 @@ impl Found {
     }
 }
 
-/// A link without the punctuation of the sentence that it stands in.
+/// A link without the punctuation of its sentence.
 fn without_end(link: &str) -> &str {
     let mut link = link.trim_end_matches(['.', ',', ';', ':', '!', '?']);
     while let Some(shorter) = link.strip_suffix(')') {
@@ -201,7 +201,7 @@ fn without_end(link: &str) -> &str {
     link
 }
 
-/// True where digits are no part of a word, an amount or a longer number.
+/// Whether digits are no part of a word, an amount or a longer number.
 fn stands_alone(text: &str, start: usize, end: usize) -> bool {
     let before = text[..start].chars().next_back();
     let after = text[end..].chars().next();
@@ -233,8 +233,8 @@ fn telephone(written: &str, region: Option<country::Id>) -> Option<(String, Opti
     }
     let country = number.country().id();
     let is_international = plain.starts_with("00");
-    // Where numbers are dialled with a 0 in their country, one without it is another kind of number, unless it is written as
-    // none but telephone numbers are.
+    // In countries that dial a leading 0, a number without it is no telephone number, unless its form is one that only telephone numbers
+    // have.
     let needs_zero = !has_code
         && !is_international
         && !plain.starts_with('(')
@@ -256,7 +256,7 @@ fn is_amount(written: &str) -> bool {
     between.eq(['.'])
 }
 
-/// Dates and times are digits with signs between them, too.
+/// Whether digits with signs between them are a date or a time.
 fn is_date(written: &str) -> bool {
     let groups: Vec<&str> = written
         .split(|sign: char| !sign.is_ascii_digit())

@@ -28,7 +28,7 @@ const SHORT: &str = "%-d %b %Y, %H:%M";
 const LONG: &str = "%A, %-d %B %Y, %H:%M";
 const DATE: &str = "%A, %-d %B %Y";
 const TIME: &str = "%H:%M";
-/// What stands for the moment of the call.
+/// The text that stands for the moment of the call.
 const NOW: &str = "now";
 
 #[derive(Deserialize)]
@@ -78,18 +78,18 @@ impl Handler for Formatter {
 /// The zone that a moment is said in.
 struct Place {
     zone: TimeZone,
-    /// `None` of an offset that stands for a zone which nobody knows.
+    /// `None` where only an offset is known and no zone.
     name: Option<String>,
     now: Timestamp,
 }
 
-/// What is said: a moment, or a day of the calendar.
+/// A moment, or a day of the calendar, to be put into words.
 enum Said {
     Moment {
         at: Zoned,
         note: Option<String>,
     },
-    /// A time by the clock of a zone that nobody knows, which is no moment.
+    /// A time by the clock of an unknown zone, which is no moment.
     Clock(DateTime),
     Day(Date),
 }
@@ -204,7 +204,7 @@ fn said(text: &str, place: &Place) -> Outcome<Said> {
         };
     };
     let at = offset.to_timestamp(written).map_err(|_| beyond())?;
-    // Where nobody knows the zone, the offset that the moment came with is the best there is.
+    // The moment's own offset stands in for an unknown zone.
     let zone = match place.name {
         Some(_) => place.zone.clone(),
         None => TimeZone::fixed(offset),
@@ -215,7 +215,8 @@ fn said(text: &str, place: &Place) -> Outcome<Said> {
     })
 }
 
-/// A time by the clock of the zone. One that the clock leaves out is moved by as much, and of two the first is meant.
+/// Reads a time by the clock of the zone. A time that the clock skips is moved by the gap; of a time that it shows twice the first is
+/// meant.
 fn by_clock(written: DateTime, place: &Place) -> Outcome<Said> {
     let found = place.zone.to_ambiguous_zoned(written);
     let offset = found.offset();
@@ -239,7 +240,7 @@ fn by_clock(written: DateTime, place: &Place) -> Outcome<Said> {
     Ok(Said::Moment { at, note })
 }
 
-/// The words are those of the clock. What it is in other zones, and how far from now, depends on a zone that nobody has said.
+/// Gives the clock's own words. Other zones, and the distance from now, depend on a zone that is unknown.
 fn say_clock(written: DateTime, format: Format) -> Outcome {
     let text = match format {
         Format::Short => written.strftime(SHORT).to_string(),

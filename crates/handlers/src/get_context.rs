@@ -1,5 +1,4 @@
-//! `get_context`: says what the session knows of the user, of itself, of the time and of the client's page. Knows no way to find
-//! out more.
+//! `get_context`: returns the session's facts about the user, itself, the time and the client's page. Knows no way to find out more.
 
 use crate::arguments::read;
 use crate::outcome::{Outcome, ready, without_effect};
@@ -87,7 +86,7 @@ fn time(context: &Context) -> Value {
     json!({"time_zone": local.zone, "now": local.now})
 }
 
-/// A page's title may have been written by anybody.
+/// A page's title may be text of strangers.
 fn page(context: &Context) -> Outcome<Value> {
     let Some(Page { url, title }) = context.world.page() else {
         return Ok(json!({"known": false}));

@@ -1,5 +1,5 @@
-//! `ignore_user`: blocks a user for a time, after a farewell. Knows what a block consists of; whether one is deserved is
-//! the model's judgement, and refusing a blocked user is the server's task.
+//! `ignore_user`: blocks a user for a time, after a farewell. Knows the parts of a block; whether a user deserves one is the model's
+//! judgement, and refusing a blocked user is the server's task.
 
 use crate::arguments::{read, require_active, said};
 use crate::outcome::{Outcome, ready, without_effect};
@@ -79,8 +79,8 @@ fn block(invocation: &Invocation) -> Outcome {
             "the block could not be stored; the user is not blocked",
         ));
     }
-    // What the client is told holds, also where this process ends now. A client that has gone meanwhile is told when it
-    // comes back, and the block stands whether or not its audit line could be taken.
+    // The block holds even if this process ends now. A client that is not connected is told when it comes back, and the block stands
+    // whether or not its audit line could be taken.
     let _ = notify(context, &duration, until_unix_ms, &farewell);
     let _ = context.audit(
         "user_timeout",
@@ -100,8 +100,8 @@ fn success(mode: Mode, duration: &Number, until_unix_ms: u64, farewell: &str) ->
     }))
 }
 
-/// Whether the block stands. It was made after its effect's id, if at all, and so would last at least until its duration after
-/// that. `None` where it may have been and be over, and where it cannot be told.
+/// Whether the block stands. A block is made after its effect's id, so it lasts at least its duration from that moment on. `None` where
+/// it may have been made and be over, or where nothing can be read.
 fn find(invocation: &LookupInvocation) -> Option<Finding> {
     let context = &invocation.context;
     let arguments: Arguments<'_> = read(&invocation.arguments).ok()?;
@@ -122,7 +122,7 @@ fn find(invocation: &LookupInvocation) -> Option<Finding> {
 }
 
 fn milliseconds(seconds: &Number) -> u64 {
-    // The schema bounds the seconds to a day; the conversion saturates for what it does not.
+    // The schema bounds the seconds to a day; the conversion saturates beyond that.
     (seconds.as_f64().unwrap_or(0.0) * 1000.0).round() as u64
 }
 

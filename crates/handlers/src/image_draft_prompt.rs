@@ -1,5 +1,5 @@
-//! `image_draft_prompt`: three prompts of one subject, so that a user chooses before a picture costs something. Asks no model: the same
-//! arguments give the same prompts.
+//! `image_draft_prompt`: three prompts of one subject, so that a user chooses before a picture costs money. Asks no model: equal
+//! arguments give equal prompts.
 
 use crate::arguments::{read, require_active, said};
 use crate::outcome::{Outcome, ready, report};
@@ -20,7 +20,7 @@ struct Arguments<'a> {
     aspect_ratio: AspectRatio,
 }
 
-/// How a picture may look at its subject, and what it is drawn like where nobody says.
+/// Views of the subject, and the default style of each.
 const VARIANTS: [(&str, &str, &str); 3] = [
     (
         "clear",

@@ -91,7 +91,7 @@ fn generate(invocation: Invocation) -> Outcome<Execution> {
         count,
         timeout_ms: context.left_ms(),
     };
-    // Who has gone misses the progress, and nothing else.
+    // A client that has gone misses the progress alone.
     let _ = context.progress("Drawing", Some(0.1));
     let images = context.world.images();
     let making = images.generate(request);
@@ -109,7 +109,7 @@ fn generate(invocation: Invocation) -> Outcome<Execution> {
     }))
 }
 
-/// What a service made, and its pictures as they are kept: the type and address of each.
+/// The service's answer, and its pictures as they are kept: the type and address of each.
 struct Made {
     made: GeneratedImages,
     kept: Vec<(&'static str, String)>,
@@ -162,7 +162,7 @@ fn success(Made { made, kept }: Made, count: usize, context: &Context) -> Outcom
     })
 }
 
-/// What the model has to say beside the pictures.
+/// The note for the model beside the pictures, if any.
 fn note(
     made: &GeneratedImages,
     count: usize,

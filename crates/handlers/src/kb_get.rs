@@ -1,5 +1,5 @@
-//! `kb_get`: fetches one record by its id. Knows the shape of the answer in each mode; whose record it is to read is the
-//! knowledge base's to say.
+//! `kb_get`: fetches one record by its id. Knows the shape of the answer in each mode; the knowledge base decides who may read the
+//! record.
 
 use crate::arguments::{read, require_active};
 use crate::capability::{answer, knowledge_report};
@@ -19,7 +19,7 @@ pub(crate) struct KbGet;
 /// the 1,500 characters above which a response is reported as long.
 const VOICE_CHARACTERS_MAX: usize = 1_200;
 
-/// How many near ids an answer names.
+/// The most near ids in an answer.
 const NEAR_IDS_MAX: usize = 5;
 
 #[derive(Deserialize)]

@@ -96,7 +96,7 @@ fn search(invocation: Invocation) -> Outcome<Execution> {
         move |found| match found {
             Ok(found) => {
                 let hits = shape.listed(&found.hits);
-                // Pictures that come first are what was asked for; those among other records are not.
+                // Pictures before all other records are the ones asked for; later ones are not shown.
                 let first = hits.iter().map(|hit| &*hit.record);
                 show_pictures(&context, first.take_while(|record| is_picture(record)));
                 let results = hits.iter().map(|hit| shape.result(hit)).collect();
@@ -107,7 +107,7 @@ fn search(invocation: Invocation) -> Outcome<Execution> {
     ))
 }
 
-/// What an answer shows.
+/// The shape of one answer.
 struct Shape {
     fields: Vec<Field>,
     results_max: usize,
@@ -119,7 +119,7 @@ impl Shape {
         let mut fields = match (&arguments.return_fields, mode) {
             (Some(fields), _) => fields.clone(),
             (None, Mode::Text) => vec![Field::Snippet, Field::Metadata, Field::Url],
-            // What is spoken needs the passage; the page that shows the citations needs the link.
+            // A spoken answer needs the passage; the page that shows the citations needs the link.
             (None, Mode::Voice) => vec![Field::Snippet, Field::Url],
         };
         if !arguments.include_snippets {
@@ -138,8 +138,8 @@ impl Shape {
         }
     }
 
-    /// The hits that the answer lists, the best first: by the exact scores, because rounding makes equals that are
-    /// none. The order and the absence of repeats are promised by this tool, whatever engine stands behind it.
+    /// The hits that the answer lists, the best first, by their exact scores: rounding makes unequal scores equal. This tool promises the
+    /// order and the absence of repeats, whatever engine stands behind it.
     fn listed<'a>(&self, hits: &'a [Hit]) -> Vec<&'a Hit> {
         let mut sorted: Vec<&Hit> = hits.iter().collect();
         sorted.sort_by(|left, right| {
@@ -203,12 +203,12 @@ impl Shape {
     }
 }
 
-/// What a score counts in the order of the results: what is no number counts nothing.
+/// A score's value in the order of the results; a score that is no number counts as zero.
 fn rank(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// A score between 0 and 1 in three digits, which is all that a reader can use.
+/// A score between 0 and 1, rounded to three digits.
 fn shown_score(score: f64) -> f64 {
     (rank(score).clamp(0.0, 1.0) * 1000.0).round() / 1000.0
 }

@@ -35,8 +35,8 @@ use std::sync::Arc;
 use windlass_tool::handler::Handler;
 use windlass_tool::id::ToolId;
 
-/// The handlers that are built into the binary for tool directories, under their tools' ids. [`describe_tool()`] is not
-/// among them: it has no directory, and what it describes is the caller's to give.
+/// The handlers that are built into the binary for tool directories, under their tools' ids. [`describe_tool()`] is not among them: it
+/// has no directory, and the caller gives it the guides.
 pub fn builtin() -> BTreeMap<ToolId, Arc<dyn Handler>> {
     use calendar_change::Changer;
     let handlers: [(&str, Arc<dyn Handler>); 23] = [

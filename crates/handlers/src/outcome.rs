@@ -1,5 +1,5 @@
-//! What the functions of this crate return, and how it becomes a handler's answer. A report is boxed, so that the good
-//! case does not carry the size of the bad one from function to function.
+//! The return type of this crate's functions, and how it becomes a handler's answer. A report is boxed, so that a success does not carry
+//! the size of a failure from function to function.
 
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Execution, Failure, Report, Success};

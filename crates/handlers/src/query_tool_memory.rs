@@ -69,7 +69,7 @@ fn remember(invocation: Invocation) -> Outcome<Execution> {
     let memory = context.world.memory();
     Ok(answer(memory.calls(request), move |found| {
         let found = found.map_err(|MemoryUnavailable(cause)| unavailable(&cause, &context))?;
-        // What others wrote is theirs in every telling.
+        // External content stays external whenever it is summed up.
         if found.iter().any(|call| call.is_external) && context.mark_external().is_err() {
             return Err(without_effect(
                 "earlier calls cannot be told of now; go on with what you have",
@@ -89,7 +89,7 @@ fn remember(invocation: Invocation) -> Outcome<Execution> {
 }
 
 fn unavailable(cause: &str, context: &Context) -> Box<Report> {
-    // An audit that is closed cannot change what the caller is told.
+    // The caller's answer stays the same when the audit is closed.
     let _ = context.audit("memory_unavailable", json!({"cause": cause}));
     without_effect("earlier calls cannot be read now; try again in a moment")
 }
@@ -140,7 +140,7 @@ fn whole(call: EarlierCall) -> Value {
     Value::Object(object)
 }
 
-/// What came back, out of the form in which the log has it.
+/// The call's result, taken out of the form in which the log keeps it.
 fn result(kept: &Sensitive<Value>) -> &Value {
     let kept = kept.expose();
     let data = kept.get("data").or_else(|| kept.get("message"));

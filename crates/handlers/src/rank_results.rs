@@ -1,4 +1,4 @@
-//! `rank_results`: puts items in order by weighed criteria. Knows nothing of what the items are.
+//! `rank_results`: sorts items by weighted criteria. Knows nothing of the items' meaning.
 
 use crate::arguments::read;
 use crate::outcome::{Outcome, ready, report};
@@ -117,7 +117,7 @@ fn rank(invocation: &Invocation) -> Outcome {
     Ok(Success::new(json!({"ranked": ranked, "count": count})))
 }
 
-/// A field by its name, or by names with dots between them. A null says nothing.
+/// A field by its name, or by names with dots between them. A null counts as missing.
 fn field<'a>(item: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
     let direct = item.get(path);
     let found = direct.or_else(|| {
@@ -128,8 +128,7 @@ fn field<'a>(item: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
     found.filter(|value| !value.is_null())
 }
 
-/// The quality of each value, from 0 to 1: numbers and dates by their distance from the worst, everything else by its place among
-/// the others.
+/// The quality of each value, from 0 to 1: numbers and dates by their distance from the worst, other values by their place in the order.
 fn shares(values: &[Option<&Value>], best: Best) -> Vec<Option<f64>> {
     let measured: Vec<Option<f64>> = values.iter().map(|value| measure((*value)?)).collect();
     let is_measured = values
@@ -144,7 +143,7 @@ fn shares(values: &[Option<&Value>], best: Best) -> Vec<Option<f64>> {
     let low = known().fold(f64::INFINITY, f64::min);
     let high = known().fold(f64::NEG_INFINITY, f64::max);
     let share = |value: f64| match high > low {
-        // Halves, so that the distance of the two largest numbers is one.
+        // Halving first keeps the distance of the two largest numbers finite.
         true => (value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0),
         false => 1.0,
     };

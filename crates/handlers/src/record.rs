@@ -16,7 +16,7 @@ pub(crate) enum Field {
     Url,
 }
 
-/// What every answer says of a record, so that it can be cited.
+/// The fields of a record that every answer shows, so that it can be cited.
 pub(crate) fn citation(record: &Record) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("id".into(), record.id.as_str().into());
@@ -27,7 +27,7 @@ pub(crate) fn citation(record: &Record) -> Map<String, Value> {
     object
 }
 
-/// Adds one of the fields that any answer shows in the same way. Snippets and texts are the tool's own affair.
+/// Adds one of the fields that every tool shows in the same way. Snippets and texts are up to each tool.
 pub(crate) fn add_field(object: &mut Map<String, Value>, record: &Record, field: Field) {
     match field {
         Field::Metadata => {
@@ -60,7 +60,7 @@ pub(crate) fn show_pictures<'a>(context: &Context, records: impl Iterator<Item =
     }
 }
 
-/// Where a client finds the picture that a record stands for: a file of the base on this server, anything else where it is.
+/// The address at which a client finds a record's picture: a file of the base on this server, or the address elsewhere.
 pub(crate) fn picture(record: &Record) -> Option<String> {
     if !is_picture(record) {
         return None;
@@ -75,7 +75,8 @@ pub(crate) fn is_picture(record: &Record) -> bool {
     PICTURES.contains(&record.record_type.as_str())
 }
 
-/// The same for a model that sees: a file of this server, or what its provider can fetch, in a format that all models read.
+/// The picture as a content part for a model that sees: a file of this server, or an address that the model's provider can fetch, in a
+/// format that all models read.
 pub(crate) fn picture_part(record: &Record) -> Option<ContentPart> {
     let url = picture(record)?;
     let path = match record.metadata.get("file").and_then(Value::as_str) {
@@ -109,7 +110,7 @@ pub(crate) fn beginning(text: &str, characters_max: usize) -> Option<String> {
     if let Some(at) = sentence_end {
         return Some(head[..at].to_owned());
     }
-    // The last character makes room for the ellipsis.
+    // The ellipsis takes the place of the last character.
     let head = head
         .char_indices()
         .next_back()

@@ -1,6 +1,6 @@
-//! `send_image`: shows the user a picture that there is already: one of an allowed host, of the knowledge base, or that a call brought
-//! before. One of another host is fetched and kept, so that the user's browser asks this server alone. The address is the model's choice, so
-//! that it leads to allowed hosts with public names alone, carries no query, and is asked without any key.
+//! `send_image`: shows the user an existing picture: from an allowed host, from the knowledge base, or from an earlier call. A picture of
+//! another host is fetched and kept, so that the user's browser asks this server alone. The model chooses the address, so it leads to
+//! allowed hosts with public names alone, carries no query, and is requested without any key.
 
 use crate::arguments::{read, require_active, said};
 use crate::capability::{answer, knowledge_report, mark_external};
@@ -19,7 +19,7 @@ pub(crate) struct Sender;
 
 /// Bytes of a picture that is shown.
 const BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Ends of names that are no public ones (RFC 6761, RFC 6762, RFC 8375, and names of networks at home and at work).
+/// Endings of names that are not public (RFC 6761, RFC 6762, RFC 8375, and names of networks at home and at work).
 const PRIVATE_ENDS: [&str; 9] = [
     "arpa",
     "corp",
@@ -78,7 +78,7 @@ fn send(invocation: Invocation) -> Outcome<Execution> {
     }
 }
 
-/// Whether an address is one of a public name, over TLS at the usual port, that says nothing but a path.
+/// Whether an address has a public name, uses TLS at the usual port, and has nothing else but a path.
 fn is_public(url: &str) -> bool {
     const SCHEME: &str = "https://";
     let Some((scheme, rest)) = url.split_at_checked(SCHEME.len()) else {
@@ -90,7 +90,7 @@ fn is_public(url: &str) -> bool {
     scheme.eq_ignore_ascii_case(SCHEME) && is_public_name(host) && path.bytes().all(is_plain)
 }
 
-/// A name of several labels, of which the last one is no number, so that no spelling of an IP address is one.
+/// A name of several labels. The last label is no number, so no spelling of an IP address passes.
 fn is_public_name(host: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     let is_label = |label: &str| !label.is_empty() && label.bytes().all(fits);
@@ -107,7 +107,7 @@ fn is_public_name(host: &str) -> bool {
             .any(|end| last.eq_ignore_ascii_case(end))
 }
 
-/// One that a call brought before. What stands in it may be a stranger's.
+/// Sends a picture of an earlier call. Its content is external.
 fn send_kept(address: String, caption: Option<String>, context: Context) -> Execution {
     let reader = context.caller.reader();
     let found = context.world.picture(&address, &reader, BYTES_MAX);
@@ -115,7 +115,7 @@ fn send_kept(address: String, caption: Option<String>, context: Context) -> Exec
     let kept: CapabilityFuture<Option<(&'static str, String)>> = Box::pin(async move {
         let data = found.await?;
         let mime_type = picture_type(&data)?;
-        // Its address ends; one that is shown anew begins anew.
+        // The kept address expires; a picture that is shown again is kept anew.
         let kept = world.keep_picture(data).await;
         Some((mime_type, kept.unwrap_or(address)))
     });
@@ -131,7 +131,7 @@ fn send_kept(address: String, caption: Option<String>, context: Context) -> Exec
     })
 }
 
-/// One of the knowledge base.
+/// Sends a picture of the knowledge base.
 fn send_recorded(id: String, caption: Option<String>, context: Context) -> Execution {
     let request = GetRequest {
         id: id.clone(),
@@ -168,7 +168,7 @@ fn show_record(record: &Record, caption: Option<String>, context: &Context) -> O
     })
 }
 
-/// One of another host.
+/// Sends a picture of another host.
 fn send_fetched(url: String, caption: Option<String>, context: Context) -> Execution {
     let fetched = context.fetch(HttpRequest {
         method: "GET".to_owned(),
@@ -179,13 +179,13 @@ fn send_fetched(url: String, caption: Option<String>, context: Context) -> Execu
         )],
         body: Vec::new(),
         timeout_ms: context.left_ms(),
-        // Another place was not looked at.
+        // The target of a redirect has not been checked.
         redirects: Redirects::Keep,
     });
     let keeper = context.clone();
     let kept: CapabilityFuture<Outcome<(&'static str, String)>> = Box::pin(async move {
         let fetched = fetched.await;
-        // Whether there is a picture, and what is said of it, is the host's word, too.
+        // The host's answer, a refusal too, is external content.
         note_stranger(&keeper)?;
         let data = picture_of(fetched, &keeper)?;
         let Some(mime_type) = picture_type(&data) else {
@@ -268,7 +268,7 @@ fn picture_of(fetched: Result<HttpAnswer, FetchError>, context: &Context) -> Out
             ),
         ));
     }
-    // A host that says nothing, or that it is just bytes, is not contradicted by them.
+    // A missing or generic content type does not contradict the bytes.
     let said = said.map(|said| {
         let said = said.split(';').next().unwrap_or_default();
         said.trim().to_ascii_lowercase().replace("jpg", "jpeg")
@@ -287,7 +287,7 @@ fn picture_of(fetched: Result<HttpAnswer, FetchError>, context: &Context) -> Out
 }
 
 fn note(context: &Context, cause: &str) {
-    // An audit that is closed cannot change what the caller is told.
+    // The caller's answer stays the same when the audit is closed.
     let _ = context.audit("picture_not_fetched", json!({"cause": cause}));
 }
 
@@ -302,7 +302,7 @@ fn show(address: String, mime_type: &str, caption: Option<String>, context: &Con
     })
 }
 
-/// What stands in a picture is a stranger's.
+/// Marks the content of a picture as external.
 fn note_stranger(context: &Context) -> Outcome<()> {
     mark_external(context).map_err(|_| not_told())
 }

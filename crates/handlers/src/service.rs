@@ -1,4 +1,4 @@
-//! What a service of others could not do, in words for the model. Knows no service. Causes of outages are for operators only.
+//! Failures of an outside service, in words for the model. Knows no service. Causes of outages are for operators only.
 
 use crate::capability::mark_external;
 use crate::outcome::{report, without_effect};
@@ -6,18 +6,18 @@ use serde_json::json;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Context, Report, ServiceError};
 
-/// What a tool asks of a service, as its failures name it.
+/// A tool's request to a service, as its failures name it.
 #[derive(Clone, Copy)]
 pub(crate) struct Task {
-    /// What is asked for, as in "this prompt".
+    /// The thing asked for, as in "this prompt".
     pub(crate) request: &'static str,
-    /// What was not done, as in "no picture was made"; nothing where a part of it was.
+    /// The missing result, as in "no picture was made"; `None` where a part of it was made.
     pub(crate) undone: Option<&'static str>,
     /// Whether a request without an answer may have cost something.
     pub(crate) is_charged: bool,
 }
 
-/// The words of a service count as external content.
+/// Reports a service's error. The service's own words count as external content.
 pub(crate) fn service_report(error: &ServiceError, task: Task, context: &Context) -> Box<Report> {
     let Task {
         request,
@@ -38,7 +38,7 @@ pub(crate) fn service_report(error: &ServiceError, task: Task, context: &Context
             if let Err(closed) = mark_external(context) {
                 return closed;
             }
-            // No word of the service's own ends the quotation.
+            // The service's text cannot end the quotation.
             let reason = reason.replace(['\u{201c}', '\u{201d}'], "'");
             Box::new(Report {
                 suggestion: Some(
@@ -78,7 +78,7 @@ pub(crate) fn service_report(error: &ServiceError, task: Task, context: &Context
                 false => "",
             };
             Box::new(Report {
-                // Another attempt costs again: that is the user's to say.
+                // Another attempt costs again; the user decides about it.
                 retryable: is_charged.then_some(false),
                 ..definite(
                     FailureKind::Transient,
@@ -94,6 +94,6 @@ pub(crate) fn service_report(error: &ServiceError, task: Task, context: &Context
 }
 
 fn note(context: &Context, cause: &str) {
-    // An audit that is closed cannot change what the caller is told.
+    // The caller's answer stays the same when the audit is closed.
     let _ = context.audit("service_failed", json!({"cause": cause}));
 }

@@ -1,5 +1,5 @@
-//! `start_voice_session`: asks the client of a text conversation to go on in voice. Opening the voice session is the
-//! client's part, and the microphone the user's.
+//! `start_voice_session`: asks the client of a text conversation to continue in voice. The client opens the voice session, and the user
+//! the microphone.
 
 use crate::arguments::{read, require_active, said};
 use crate::outcome::{Outcome, ready, report, without_effect};
@@ -48,7 +48,7 @@ fn start(invocation: &Invocation) -> Outcome {
     }
     let arguments: Arguments<'_> = read(&invocation.arguments)?;
     let pending_request = said(&arguments.pending_request);
-    // Only the client can say whether it has had this message before.
+    // Only the client knows whether it has had this message before.
     let sent = context.send_message(json!({
         "type": "voice_session_start",
         "conversationId": context.caller.conversation_id.as_str(),

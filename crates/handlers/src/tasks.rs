@@ -1,5 +1,5 @@
-//! `get_task`, `list_tasks` and `cancel_task`: what became of work that nobody waits for, and how it is stopped. Knows how a task is
-//! told, and not where tasks are kept.
+//! `get_task`, `list_tasks` and `cancel_task`: the outcome of calls that run in the background, and how one is stopped. Knows how a task
+//! is shown, and not where tasks are kept.
 
 use crate::arguments::read;
 use crate::capability::answer;
@@ -16,7 +16,7 @@ use windlass_tool::handler::{
 };
 use windlass_tool::id::EffectId;
 
-/// What is asked for about tasks.
+/// The three requests about tasks.
 pub(crate) enum Tasks {
     Get,
     List,
@@ -89,7 +89,7 @@ impl OutcomeLookup for Tasks {
     }
 }
 
-/// Whether a task was cancelled, by its own row. Of one that has ended without that, nothing is left to be stopped.
+/// Whether a task was cancelled, by its own row. A task that has ended without a cancel request has nothing left to stop.
 fn was_cancelled(task: &TaskFacts) -> Finding {
     let outcome = match (task.is_cancel_requested, task.state) {
         (true, TaskState::Unknown) => TaskCancel::GivenUp,
@@ -154,7 +154,7 @@ fn told_of_cancelling(task: &TaskFacts, outcome: TaskCancel) -> Success {
     Success::new(json!({"task": head(task), "outcome": word, "note": note}))
 }
 
-/// What came of a wish to have a task stopped, as a word and for the model.
+/// The outcome of a cancel request, as a word and as a sentence for the model.
 fn came_of(outcome: TaskCancel, task: &TaskFacts) -> (&'static str, &'static str) {
     match outcome {
         TaskCancel::Requested if task.is_read_only => (
@@ -182,7 +182,7 @@ fn asker(context: &Context) -> TaskAsker {
     }
 }
 
-/// What others wrote is theirs in every telling.
+/// Marks an answer with a task's external result as external content.
 fn note_external(task: &TaskFacts, context: &Context) -> Outcome<()> {
     if task.is_external && task.result.is_some() && context.mark_external().is_err() {
         return Err(without_effect(
@@ -220,7 +220,7 @@ fn head(task: &TaskFacts) -> Map<String, Value> {
 }
 
 fn unavailable(error: &TasksUnavailable, context: &Context) -> Box<Report> {
-    // An audit that is closed cannot change what the caller is told.
+    // The caller's answer stays the same when the audit is closed.
     let _ = context.audit("tasks_unavailable", json!({"cause": error.0}));
     without_effect("tasks cannot be read now; try again in a moment")
 }

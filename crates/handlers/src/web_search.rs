@@ -1,4 +1,4 @@
-//! `web_search`: pages of the web for a question, as evidence to cite. Knows the shape of the answer; what is found is the service's.
+//! `web_search`: pages of the web for a question, as evidence to cite. Knows the shape of the answer; the service finds the pages.
 
 use crate::arguments::{read, require_active, said};
 use crate::capability::answer;
@@ -22,7 +22,7 @@ const TASK: Task = Task {
     is_charged: false,
 };
 
-/// Characters of a passage, and of a service's own summary, where they are spoken.
+/// The most characters of a spoken passage, and of a spoken summary of the service.
 const VOICE_SNIPPET_MAX: usize = 300;
 const VOICE_SUMMARY_MAX: usize = 600;
 
@@ -78,7 +78,7 @@ fn data(found: &WebSearchAnswer, results_max: usize, mode: Mode) -> Value {
     let results = found.results.iter().take(results_max);
     let results: Vec<Value> = results.map(|page| result(page, mode)).collect();
     let mut data = Map::new();
-    // Words of a service that names no page rest on nothing.
+    // A summary without any page has no evidence.
     let summary = found.summary.as_deref().filter(|_| !results.is_empty());
     if let Some(summary) = summary {
         let cut = match mode {

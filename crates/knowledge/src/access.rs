@@ -1,4 +1,4 @@
-//! Who may read which namespace. Knows users by their ids and by what was proven of them.
+//! The readers of each namespace. Knows users by their ids and their proven roles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_tool::handler::KnowledgeReader;
@@ -18,7 +18,7 @@ pub enum Readers {
     Owners(BTreeSet<UserId>),
 }
 
-/// The namespaces that the configuration names, with their readers. Any other is everybody's.
+/// The namespaces that the configuration names, with their readers. Everybody may read all others.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     namespaces: BTreeMap<String, Readers>,

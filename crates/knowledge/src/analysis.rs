@@ -1,5 +1,5 @@
-//! Turns text into the terms that are indexed and searched: words without case, diacritics and English endings, and
-//! without the words that say nothing; pairs of characters where a script has no blanks. Knows no index and no query.
+//! Turns text into the terms that are indexed and searched: words without case, diacritics and English endings, and without meaningless
+//! words; pairs of characters in scripts without blanks. Knows no index and no query.
 
 use frostem::{Algorithm, Stemmer};
 use std::borrow::Cow;
@@ -11,10 +11,10 @@ use tantivy::tokenizer::{
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// Bytes of a word. Longer ones are encoded data, not language, and are not indexed.
+/// The most bytes of a word. Longer ones are encoded data, not language, and are not indexed.
 const WORD_BYTES_MAX: usize = 64;
 
-/// English words that carry no meaning of their own, and those that only make a sentence a question.
+/// English words without a meaning of their own, and words that only turn a sentence into a question.
 const STOP_WORDS: &str = "a about all also am an and any anybody anyone are as at be because been being between both \
     but by can could did do does doing done each for from had has have having he her here hers him his how i if in \
     into is it its just know let many may me might more most much must my of on or our out over please s shall she \
@@ -28,7 +28,7 @@ pub(crate) fn analyser() -> TextAnalyzer {
     stemming(TextUse::Asked)
 }
 
-/// The same for texts that are searched.
+/// The analysis of texts that are searched.
 pub(crate) fn indexing() -> TextAnalyzer {
     stemming(TextUse::Indexed)
 }
@@ -45,7 +45,7 @@ fn stemming(text_use: TextUse) -> TextAnalyzer {
         .build()
 }
 
-/// The same without the cutting of endings: what a person would call the spelling of a word.
+/// The analysis that keeps endings: a person would call its terms the spelling of words.
 pub(crate) fn plain() -> TextAnalyzer {
     TextAnalyzer::builder(Words::default())
         .filter(RemoveLongFilter::limit(WORD_BYTES_MAX))
@@ -57,8 +57,7 @@ pub(crate) fn plain() -> TextAnalyzer {
         .build()
 }
 
-/// The same as another analysis that reads in that way, for much text: each different word goes through it once. Needs the
-/// memory that the words take.
+/// Wraps an analysis of this use for much text: each different word is analysed once. Needs the memory for these words.
 pub(crate) fn remembering(analyser: TextAnalyzer, text_use: TextUse) -> TextAnalyzer {
     TextAnalyzer::builder(Remembering {
         words: Words::of(text_use),
@@ -68,19 +67,19 @@ pub(crate) fn remembering(analyser: TextAnalyzer, text_use: TextUse) -> TextAnal
     .build()
 }
 
-/// A word of a text that says something.
+/// A meaningful word of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// As it is indexed.
+    /// The word as it is indexed.
     pub(crate) term: String,
-    /// Without case and diacritics.
+    /// The word without case and diacritics.
     pub(crate) plain: String,
     /// Its place among all words of the text.
     pub(crate) position: usize,
-    /// Bytes of the text.
+    /// The word's range in bytes of the text.
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Whether it is a piece of another of the words.
+    /// Whether it is a part of another word of the list.
     pub(crate) is_part: bool,
 }
 
@@ -118,15 +117,15 @@ pub(crate) fn word_ranges(text: &str) -> Vec<(usize, usize)> {
     ranges
 }
 
-/// For which purpose a text is read. They differ in writing without blanks alone.
+/// The purpose for which a text is read. The purposes differ only in scripts without blanks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TextUse {
-    /// A question or a name: a run of such writing is its pairs of characters and, if it is short, the whole run.
+    /// A question or a name: a run of such a script gives its pairs of characters and, if it is short, the whole run.
     #[default]
     Asked,
-    /// A text that is indexed: its single characters as well, for questions of one character.
+    /// A text that is indexed: gives its single characters as well, for questions of one character.
     Indexed,
-    /// The places of the words: pairs that do not overlap.
+    /// The places of words: gives pairs that do not overlap.
     Places,
 }
 
@@ -143,14 +142,14 @@ struct Words {
     run: Run,
 }
 
-/// A run of characters of writing without blanks.
+/// A run of characters of a script without blanks.
 #[derive(Clone, Default)]
 struct Run {
     /// The characters as they are indexed.
     spelt: String,
     units: Vec<Unit>,
     grams: Vec<Gram>,
-    /// How many of the grams have been read.
+    /// The number of grams that have been read.
     read: usize,
     /// The position of the first unit.
     position: usize,
@@ -161,7 +160,7 @@ struct Run {
 struct Unit {
     start: usize,
     end: usize,
-    /// Bytes of the run's spelling.
+    /// The character's range in bytes of the run's spelling.
     spelt_start: usize,
     spelt_end: usize,
 }
@@ -175,20 +174,20 @@ struct Gram {
     is_part: bool,
 }
 
-/// Units of a run that is a word as well. Longer ones are clauses, which nobody repeats.
+/// The most units of a run that counts as a word as well. Longer runs are clauses, which are not repeated.
 const WORD_UNITS_MAX: usize = 12;
-/// Units that are read at a time. Only the pair across such an end is lost.
+/// The most units that are read at a time. At such a cut only one pair is lost.
 const RUN_UNITS_MAX: usize = 256;
-/// Bytes of a character with its marks. What is more is no language.
+/// The most bytes of a character with its marks. Longer sequences are no language.
 const UNIT_BYTES_MAX: usize = 16;
-/// Units of one place: about as much as a word of other scripts.
+/// The units of one place: about as much as a word of other scripts.
 const UNITS_OF_A_PLACE: usize = 2;
 /// The `position_length` of a token that lies within a token of the whole run.
 const PART: usize = 2;
 
 struct WordStream<'a> {
     text: &'a str,
-    /// Where the next word is looked for.
+    /// The byte at which the next word is searched.
     at: usize,
     /// The position of the next word.
     position: usize,
@@ -247,11 +246,11 @@ fn is_unspaced(character: char) -> bool {
 
 /// Whether a character belongs to the one before it.
 fn is_mark(character: char) -> bool {
-    // Nothing below is one, and most text lies below.
+    // No mark lies below this code, and most text does.
     character >= '\u{300}' && is_combining_mark(character) || is_invisible(character)
 }
 
-/// Characters that only say where a line may break or how letters join. Records have none left.
+/// Characters that only control line breaks or the joining of letters. Records hold none of them.
 fn is_invisible(character: char) -> bool {
     matches!(
         character,
@@ -259,13 +258,13 @@ fn is_invisible(character: char) -> bool {
     )
 }
 
-/// Whether a mark is an accent, or says how a character is drawn, and is left out of a term.
+/// Whether a mark is an accent, or selects how a character is drawn, and is left out of a term.
 fn is_left_out(mark: char) -> bool {
     matches!(mark, '\u{300}'..='\u{36f}' | '\u{fe00}'..='\u{fe0f}') || is_invisible(mark)
 }
 
-/// Whether a character is one with the character before it in writing without blanks: marks, the later letters of a Korean
-/// syllable that is written letter by letter, and the voicing of half-width Japanese.
+/// Whether a character continues the character before it in a script without blanks: marks, the later letters of a Korean syllable that
+/// is written letter by letter, and the voicing of half-width Japanese.
 fn continues(character: char) -> bool {
     matches!(character, '\u{1160}'..='\u{11ff}' | '\u{ff9e}' | '\u{ff9f}') || is_mark(character)
 }
@@ -343,7 +342,7 @@ impl WordStream<'_> {
     }
 }
 
-/// A character with its marks in the form in which all its spellings are the same.
+/// A character with its marks, in the form that all its spellings share.
 fn spell(unit: &str, spelt: &mut String) {
     let unit = &unit[..unit.floor_char_boundary(UNIT_BYTES_MAX)];
     let mut characters = unit.chars();
@@ -356,7 +355,7 @@ fn spell(unit: &str, spelt: &mut String) {
 }
 
 impl Run {
-    /// Says which tokens the units make.
+    /// Cuts the units into tokens.
     fn cut(&mut self, text_use: TextUse) {
         let count = self.units.len();
         if text_use == TextUse::Places {
@@ -426,16 +425,16 @@ impl TokenStream for WordStream<'_> {
     }
 }
 
-/// Different words whose terms are remembered; the words after them are analysed every time. A language has its most
-/// frequent words among the first.
+/// The most different words whose terms are remembered; later words are analysed every time. A language's most frequent words are among
+/// the first.
 const REMEMBERED_MAX: usize = 32_768;
 
-/// Splits text into words, and gives each the term that an analysis has for it.
+/// Splits text into words, and gives each the term of an analysis.
 #[derive(Clone)]
 struct Remembering {
     words: Words,
     analyser: TextAnalyzer,
-    /// By the word as it is written; `None` for one that has no term.
+    /// The terms by the word as it is written; `None` for a word without a term.
     terms: HashMap<Box<str>, Option<Box<str>>>,
 }
 
@@ -458,11 +457,11 @@ impl Tokenizer for Remembering {
 }
 
 impl RememberingStream<'_> {
-    /// The term of a word that was not met before.
+    /// The term of a new word.
     fn analyse(&mut self) -> Option<Box<str>> {
         let word = &self.words.token.text;
         let mut stream = self.analyser.token_stream(word);
-        // A word is letters of one kind, their marks and digits, so that it is one word to the analysis as well.
+        // A word holds letters of one kind, their marks and digits, so it is one word to the analysis as well.
         let term: Option<Box<str>> = stream
             .advance()
             .then(|| stream.token().text.as_str().into());
@@ -476,7 +475,7 @@ impl RememberingStream<'_> {
 impl TokenStream for RememberingStream<'_> {
     fn advance(&mut self) -> bool {
         while self.words.advance() {
-            // Pairs of characters are terms as they are, and too many to be remembered.
+            // Pairs of characters are already terms, and too many to be remembered.
             if self
                 .words
                 .token
@@ -549,7 +548,7 @@ impl<S: TokenStream> TokenStream for StemStream<S> {
             return false;
         }
         let token = self.words.token_mut();
-        // A stem is most often the word's own beginning, and then nothing is copied.
+        // A stem is most often the beginning of the word, and then nothing is copied.
         let kept = match self.stemmer.stem(&token.text) {
             Cow::Borrowed(stem) if token.text.starts_with(stem) => Ok(stem.len()),
             stem => Err(stem.into_owned()),
@@ -637,7 +636,7 @@ mod tests {
         check_reading(indexing(), "木船", &["木", "木船", "船"]);
         check("서울에서", &["서울에서", "서울", "울에", "에서"]);
         check("シャツ", &["シャツ", "シャ", "ャツ"]);
-        // A Thai character keeps its marks, and half-width and decomposed letters are the same as others.
+        // A Thai character keeps its marks; half-width and decomposed letters equal the usual ones.
         check("น้ำแข็ง", &["น้ำแข็ง", "น้ำ", "ำแ", "แข็", "ข็ง"]);
         check("ｱﾑﾝｾﾞﾝ", &["アムンゼン", "アム", "ムン", "ンゼ", "ゼン"]);
         check(
@@ -645,7 +644,7 @@ mod tests {
             &["한글"],
         );
         check("か\u{3099}く", &["がく"]);
-        // A clause is no word, and nothing but its pairs.
+        // A clause is no word and gives only its pairs.
         check(
             "これはとても長い文なのです",
             &[

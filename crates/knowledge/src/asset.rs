@@ -1,5 +1,4 @@
-//! Records that stand for something to be seen: photos, diagrams, videos. Knows where such a thing lies and what it is;
-//! never opens it.
+//! Records that stand for something visible: photos, diagrams, videos. Knows the place and the type of such a file; never opens it.
 
 use serde_json::Value;
 use windlass_tool::handler::Record;
@@ -20,7 +19,7 @@ pub enum AssetKind {
     Video,
 }
 
-/// Where an asset lies.
+/// The place of an asset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AssetPlace {
     Url(String),
@@ -32,11 +31,11 @@ pub enum AssetPlace {
 pub struct Asset {
     pub kind: AssetKind,
     pub place: AssetPlace,
-    /// By the name's ending; `None` for one that is not known.
+    /// The type by the name's ending; `None` for an unknown ending.
     pub mime_type: Option<&'static str>,
 }
 
-/// The asset that a record stands for, where it does. A file goes before an address.
+/// The asset that a record stands for, if any. A file precedes an address.
 pub fn asset(record: &Record) -> Option<Asset> {
     let kind = kind(record)?;
     let place = match record.metadata.get(FILE_FIELD).and_then(Value::as_str) {

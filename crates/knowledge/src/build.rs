@@ -1,5 +1,5 @@
-//! Makes a base of a folder or of records: reads, checks, indexes, has embedded what is new, writes down what was done. Knows the
-//! order of these steps and what they report, not how each is done.
+//! Makes a base from a folder or from records: reads, checks, indexes, embeds new passages, writes the manifest. Knows the order of these
+//! steps and their reports, not how each is done.
 
 use crate::analysis::{self, TextUse};
 use crate::catalogue::Catalogue;
@@ -22,7 +22,7 @@ use windlass_tool::handler::Record;
 
 /// The folder below the data folder in which vectors and manifest lie.
 const FOLDER: &str = "knowledge";
-/// Why a knowledge base could not be made of records.
+/// The reason why a knowledge base could not be made of records.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
     #[error("the record {id:?} is not good: its {problem}")]
@@ -34,8 +34,8 @@ pub enum RecordsError {
 }
 
 impl KnowledgeBase {
-    /// Reads a folder of records, keeps the good ones and reports the bad ones. An empty folder is an empty base. Finds
-    /// by words alone, at once.
+    /// Reads a folder of records, keeps the good ones and reports the bad ones. An empty folder gives an empty base. The base searches by
+    /// words alone and is ready at once.
     pub fn open(
         folder: impl AsRef<Path>,
         options: &Options,
@@ -45,14 +45,14 @@ impl KnowledgeBase {
         Ok((words.with(None, options), report))
     }
 
-    /// Makes a base of records that did not come from a folder. They go through the same checks.
+    /// Makes a base of records from another source than a folder. They pass the same checks.
     pub fn from_records(records: Vec<Record>) -> Result<Self, RecordsError> {
         let records = admit_all(records)?;
         Ok(Self::of_words(records).map_err(OpenError::from)?)
     }
 
-    /// The same as [`open`](Self::open), with a model and everything else that the options name. What was embedded
-    /// before, by this process or one that was interrupted, is not embedded again.
+    /// The same as [`open`](Self::open), with a model and the other parts of the options. Passages that were embedded before, by this
+    /// process or an interrupted one, are not embedded again.
     pub async fn index_folder(
         folder: impl AsRef<Path>,
         options: &Options,
@@ -62,7 +62,7 @@ impl KnowledgeBase {
         words.into_base(options, observer).await
     }
 
-    /// The same for records that did not come from a folder.
+    /// The same for records from another source than a folder.
     pub async fn index_records(
         records: Vec<Record>,
         options: &Options,
@@ -79,7 +79,7 @@ impl KnowledgeBase {
     }
 }
 
-/// Records that are indexed by their words. That needs no model, so that one can be loaded meanwhile.
+/// Records that are indexed by their words. This needs no model, so a model can be loaded at the same time.
 pub struct Words {
     folder: Option<PathBuf>,
     catalogue: Catalogue,
@@ -126,7 +126,7 @@ impl Words {
         })
     }
 
-    /// Gives the records their vectors, where the options name a model, and writes down what was indexed.
+    /// Gives the records their vectors, if the options name a model, and writes down what was indexed.
     pub async fn into_base(
         mut self,
         options: &Options,
@@ -164,7 +164,7 @@ impl Words {
         Ok((base, report))
     }
 
-    /// Without a single vector nothing is found by meaning, and no answer shall say that it was.
+    /// The dense part of the base; `None` if passages lack all vectors, so that no answer claims a search by meaning.
     fn dense(
         &self,
         vectors: VectorIndex,

@@ -1,4 +1,4 @@
-//! Holds the records in the order of their ids, and answers which of them a filter lets through. Knows no ranking.
+//! Holds the records in the order of their ids, and selects the records that pass a filter. Knows no ranking.
 
 use crate::access::Access;
 use crate::date::{self, DayEdge, Microseconds};
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use windlass_tool::handler::{Facets, KnowledgeError, KnowledgeReader, Record, SearchRequest};
 
-/// Other namespaces that an answer without hits names.
+/// The most other namespaces that an answer without hits names.
 const NAMED_NAMESPACES_MAX: usize = 8;
 
 /// A record's place in the order of the ids, which is its number in the index too.
@@ -23,14 +23,14 @@ struct Entry {
     updated: Option<Microseconds>,
 }
 
-/// The records that may be found: all of them, or a bitmap.
+/// The records that a search may return: all, or a bitmap.
 pub(crate) enum Allowed {
     All,
     Only(Vec<u64>),
 }
 
 impl Allowed {
-    /// Whether nothing at all may be found.
+    /// Whether no record may be returned.
     pub(crate) fn is_none(&self) -> bool {
         match self {
             Self::All => false,
@@ -54,14 +54,14 @@ impl Allowed {
 pub(crate) struct Filter<'a> {
     pub(crate) namespaces: Vec<&'a str>,
     pub(crate) record_type: Option<&'a str>,
-    /// In the form in which they are kept.
+    /// Tags in their stored form.
     pub(crate) tags: Vec<String>,
     pub(crate) from: Option<Microseconds>,
     pub(crate) to: Option<Microseconds>,
 }
 
 impl Catalogue {
-    /// Of records that were admitted, each id once. Sorts them by id.
+    /// Takes admitted records, each id once, and sorts them by id.
     pub(crate) fn new(mut records: Vec<Record>) -> Self {
         records.sort_by(|left, right| left.id.cmp(&right.id));
         let mut types = BTreeSet::new();
@@ -115,7 +115,7 @@ impl Catalogue {
         Some(&self.entries[index].record)
     }
 
-    /// Resolves a request's filters once, before anything is ranked.
+    /// Resolves a request's filters once, before the ranking.
     pub(crate) fn allowed(
         &self,
         request: &SearchRequest,
@@ -154,7 +154,7 @@ impl Catalogue {
 }
 
 impl<'a> Filter<'a> {
-    /// What a request asks for, within namespaces that are given in their order.
+    /// The filter of a request, within these namespaces in their order.
     pub(crate) fn of(
         request: &'a SearchRequest,
         namespaces: Vec<&'a str>,
@@ -172,7 +172,7 @@ impl<'a> Filter<'a> {
         let record = &entry.record;
         let in_range = match (self.from, self.to, entry.updated) {
             (None, None, _) => true,
-            // A record without a date lies in no range of dates.
+            // A record without a date is in no range of dates.
             (Some(_), _, None) | (_, Some(_), None) => false,
             (from, to, Some(updated)) => {
                 from.is_none_or(|from| updated >= from) && to.is_none_or(|to| updated <= to)
@@ -187,7 +187,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// Those of a base's namespaces that a user may read, or that everybody may where nobody is named.
+/// The base's namespaces that a user may read; without a user, those that everybody may read.
 pub(crate) fn namespaces_of<'a>(
     facets: &'a Facets,
     access: &Access,
@@ -204,9 +204,9 @@ pub(crate) fn namespaces_of<'a>(
         .map(String::as_str)
 }
 
-/// The namespace that is searched where a request names none: of those that everybody may read, or else of those that its
-/// user may, `public` where there is such a namespace, else the first in their order. The schemas that models are shown name
-/// everybody's, so that it comes first for callers without a schema, too.
+/// The namespace that is searched where a request names none. The candidates are the namespaces that everybody may read; without any,
+/// those that the user may read. `public` is taken if it is a candidate, else the first in order. Everybody's come first, also for
+/// callers without a schema, because the schemas for models name them.
 pub(crate) fn default_namespace<'a>(
     facets: &'a Facets,
     access: &Access,
@@ -222,7 +222,7 @@ pub(crate) fn default_namespace<'a>(
         .unwrap_or(DEFAULT_NAMESPACE)
 }
 
-/// The namespace of that name, or the default one. One that the user may not read is not there.
+/// The namespace of that name, or the default one. A namespace that the user may not read counts as unknown.
 pub(crate) fn readable<'a>(
     facets: &'a Facets,
     access: &Access,
@@ -243,7 +243,7 @@ pub(crate) fn readable<'a>(
     })
 }
 
-/// Those of a base's namespaces that a user may read, without the one that was searched.
+/// The base's namespaces that a user may read, without the searched one.
 pub(crate) fn others<'a>(
     facets: &'a Facets,
     access: &Access,
@@ -255,7 +255,7 @@ pub(crate) fn others<'a>(
         .collect()
 }
 
-/// Each namespace once, in the order in which they come, as many as an answer names.
+/// Each namespace once, in the order of first occurrence, up to the number that an answer names.
 pub(crate) fn named_namespaces<'a>(found: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in found {

@@ -1,5 +1,5 @@
-//! Vectors by the hash of their passage, all in one piece of memory: a hundred thousand of them are no hundred thousand
-//! allocations, and are given back as a whole. Knows no record and no file.
+//! Vectors by the hash of their passage, in one piece of memory: a hundred thousand vectors need few allocations, and are freed as a
+//! whole. Knows no record and no file.
 
 use crate::hash::Hash;
 use crate::vectors::CodeRef;
@@ -22,7 +22,7 @@ impl Codes {
         }
     }
 
-    /// Makes room for so many more.
+    /// Reserves room for more vectors.
     pub(crate) fn reserve(&mut self, more: usize) {
         self.places.reserve(more);
         self.scales.reserve_exact(more);
@@ -37,7 +37,7 @@ impl Codes {
         self.places.contains_key(key)
     }
 
-    /// Takes a vector of that hash, which is always the same; one of another size than the others is left out.
+    /// Adds the vector of a hash, unless the hash is known: its vector never changes. A vector of another size is left out.
     pub(crate) fn insert(&mut self, key: Hash, code: CodeRef<'_>) {
         let Ok(place) = u32::try_from(self.scales.len()) else {
             return;
@@ -66,7 +66,7 @@ impl Codes {
         keys
     }
 
-    /// Those of these that are wanted.
+    /// The vectors that are wanted.
     pub(crate) fn only(&self, is_wanted: impl Fn(&Hash) -> bool) -> Self {
         let mut wanted = Self::new(self.dimension);
         for key in self.keys() {

@@ -1,37 +1,37 @@
-//! Words that are made of others without a blank, as German makes them: which words of a base a word of a question is a part
-//! of, and which parts its own have. Knows no record.
+//! Compounds: words made of others without a blank, as in German. Finds the words of a base that contain a question's word, and the parts
+//! of a question's word. Knows no record.
 //!
-//! Which letters are a part is known by words alone, for there is no dictionary: the rest has to be a word of the base, or the
-//! seam has to be one that only compounds have (`Kündigung-s-frist`), or the language has to be German.
+//! Parts are recognised without a dictionary: the rest of the word has to be a word of the base, or the seam has to be one that only
+//! compounds have (`Kündigung-s-frist`), or the language has to be German.
 
 use crate::function_words::german_markers;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 use tantivy::Score;
 
-/// Letters of a word that may be a compound, and of its parts.
+/// The fewest letters of a possible compound, and of its parts.
 const COMPOUND_LETTERS_MIN: usize = 8;
 const PART_LETTERS_MIN: usize = 4;
-/// Letters of what is left of a compound where it is no word that the base has.
+/// The fewest letters of a compound's rest that is no word of the base.
 const UNKNOWN_LETTERS_MIN: usize = 4;
-/// Letters of a part that may stand beside an unknown rest.
+/// The fewest letters of a part beside an unknown rest.
 const LONE_PART_LETTERS_MIN: usize = 5;
-/// Longer words are no language.
+/// The most letters of a compound.
 const COMPOUND_LETTERS_MAX: usize = 64;
-/// Compounds of one part that are looked at, and that are taken.
+/// The most compounds of one part that are examined, and that are taken.
 const LOOKED_AT_MAX: usize = 256;
 pub(crate) const TAKEN_MAX: usize = 8;
-/// What may join two parts.
+/// The letters that may join two parts.
 const LINKS: [&str; 8] = ["", "s", "es", "n", "en", "er", "e", "ens"];
 /// Endings after which an `s` joins the next part. No word ends in one of them and the `s`.
 const ENDINGS_BEFORE_S: [&str; 8] = ["ung", "heit", "keit", "schaft", "ion", "tat", "ling", "tum"];
-/// Endings of a word by itself that it has not as a part.
+/// Endings that a word loses as a part of a compound.
 const OWN_ENDINGS: [&str; 6] = ["", "en", "e", "n", "er", "s"];
-/// What a compound counts against the part that was asked for, and a part against its compound: where the rest is a word,
-/// and where only the seam or the language speaks for it.
+/// The weight of a compound against the part that was asked for, and of a part against its compound: where the rest is a known word, and
+/// where only the seam or the language is evidence.
 const SURE: Score = 0.6;
 const LIKELY: Score = 0.4;
-/// Share of records that have to have a marker, as one of so many, and how many different markers there have to be.
+/// The share of records that must have a marker, as one in so many, and the fewest different markers.
 const RECORDS_OF_A_MARKER: u64 = 100;
 const MARKERS_MIN: usize = 2;
 
@@ -41,26 +41,26 @@ static MARKERS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| german_marker
 pub(crate) struct Compounds {
     /// In their order, each once.
     words: Vec<Box<str>>,
-    /// Their places, in the order of the words read backwards.
+    /// Places in `words`, sorted by the words read backwards.
     backwards: Vec<u32>,
     pub(crate) is_german: bool,
 }
 
-/// A word that has something to do with another one, and how much.
+/// A word related to another one, and its weight.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Related {
     pub(crate) term: String,
     pub(crate) evidence: Evidence,
 }
 
-/// Why letters are taken for parts of a compound.
+/// The evidence that letters are parts of a compound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Evidence {
     /// The language makes compounds.
     Language,
     /// The rest is a word of the base.
     Rest,
-    /// No word ends as the first part does.
+    /// No word ends like the first part.
     Seam,
 }
 
@@ -74,7 +74,7 @@ impl Evidence {
 }
 
 impl Compounds {
-    /// Of the terms of a base with their frequencies. One that is given more than once counts once.
+    /// Takes a base's terms with their frequencies. A repeated term counts once.
     pub(crate) fn of<'a>(terms: impl Iterator<Item = (&'a str, u64)>, records: u64) -> Self {
         let mut words: Vec<Box<str>> = Vec::new();
         let mut markers = HashSet::new();
@@ -125,8 +125,7 @@ impl Compounds {
             .take(LOOKED_AT_MAX)
     }
 
-    /// The words of the base that a word is a part of, the surest first. `plain` is the word as it is spelt, `term` as it is
-    /// indexed.
+    /// The words of the base that contain a word as a part, the surest first. `plain` is the word's spelling, `term` its indexed form.
     pub(crate) fn containing(&self, plain: &str, term: &str, is_german: bool) -> Vec<Related> {
         if !is_plain_word(plain) || plain.len() < PART_LETTERS_MIN {
             return Vec::new();
@@ -193,7 +192,7 @@ impl Compounds {
             if parts.is_empty() || known < 2 && !is_likely {
                 continue;
             }
-            // Two known parts before one; then the seam; then the longest known letters.
+            // Two known parts come before one; then a seam; then the most known letters.
             let sureness = 2 * parts.len() + usize::from(is_seam);
             let letters = parts.iter().map(|part| part.term.len()).sum();
             if best
@@ -211,7 +210,7 @@ impl Compounds {
         found.is_ok()
     }
 
-    /// Why a word is a compound whose first part and rest these are.
+    /// The evidence for a compound of this first part and this rest.
     fn evidence_behind(&self, part: &str, rest: &str, is_german: bool) -> Option<Evidence> {
         let is_seam = rest.starts_with('s') && has_seam(&format!("{part}s"));
         if is_seam && rest.len() > UNKNOWN_LETTERS_MIN {
@@ -226,7 +225,7 @@ impl Compounds {
         is_likely.then_some(Evidence::Language)
     }
 
-    /// The same for its last part and what is before that.
+    /// The evidence for a compound of this last part and the letters before it.
     fn evidence_before(&self, before: &str, part: &str, is_german: bool) -> Option<Evidence> {
         if before.len() < PART_LETTERS_MIN {
             return None;
@@ -242,7 +241,7 @@ impl Compounds {
         is_likely.then_some(Evidence::Language)
     }
 
-    /// The word that a first part is, with what joins it or without, where the base has it.
+    /// The base's word for a first part, with its joining letters or without.
     fn part_before(&self, before: &str, is_german: bool) -> Option<String> {
         let stripped = LINKS.iter().filter_map(|link| before.strip_suffix(link));
         stripped
@@ -257,7 +256,7 @@ impl Compounds {
     }
 }
 
-/// Whether a question's words say that it is German.
+/// Whether a question is German by its words.
 pub(crate) fn is_german<'a>(words: impl Iterator<Item = &'a str>) -> bool {
     let markers: HashSet<&str> = words.filter(|word| MARKERS.contains(word)).collect();
     markers.len() >= MARKERS_MIN
@@ -280,7 +279,7 @@ fn own_forms(plain: &str, is_german: bool) -> impl Iterator<Item = &str> {
         .filter(move |form| form.len() >= PART_LETTERS_MIN)
 }
 
-/// Whether letters end as only the first part of a compound does.
+/// Whether letters end like the first part of a compound and like no word.
 fn has_seam(before: &str) -> bool {
     before.strip_suffix('s').is_some_and(|before| {
         let mut endings = ENDINGS_BEFORE_S.iter();
@@ -319,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_part_finds_its_compounds() {
-        // The seam speaks for itself, in any base.
+        // The seam is evidence in any base.
         check_containing(
             &["kundigungsfrist"],
             false,
@@ -327,7 +326,7 @@ mod tests {
             &["kundigungsfrist"],
         );
         check_containing(&["kundigungsfrist"], false, "frist", &["kundigungsfrist"]);
-        // A known rest does, too.
+        // A known rest is evidence, too.
         let base = ["krankenversicherung", "versicherungsnummer", "kranken"];
         check_containing(
             &base,
@@ -335,7 +334,7 @@ mod tests {
             "versicherung",
             &["krankenversicherung", "versicherungsnummer"],
         );
-        // Else the language has to.
+        // Otherwise only the language is evidence.
         check_containing(&["wasserschaden"], false, "wasser", &[]);
         check_containing(&["wasserschaden"], true, "wasser", &["wasserschaden"]);
         check_containing(

@@ -1,13 +1,13 @@
-//! Which rows of a CSV file can be read: finds those whose quotes do not end as they should or whose bytes are no text, and
-//! takes them out, so that each costs itself alone. Knows nothing of columns.
+//! Finds the unreadable rows of a CSV file, whose quotes do not end properly or whose bytes are no text, and removes them, so that each
+//! bad row costs only itself. Knows nothing of columns.
 
 use crate::front_matter::Fault;
 use std::borrow::Cow;
 
-/// A file without its bad rows, in whose place there are as many empty lines.
+/// A file whose bad rows are replaced by as many empty lines.
 pub(crate) struct Rows<'a> {
     pub(crate) text: Cow<'a, str>,
-    /// What was taken out, in its order.
+    /// The faults of the removed rows, in their order.
     pub(crate) faults: Vec<Fault>,
 }
 
@@ -58,11 +58,11 @@ enum Form {
     Good,
     /// A quote is open at the end of the file.
     Unclosed,
-    /// Something stands between a closing quote and the end of its cell.
+    /// Text follows a closing quote within its cell.
     GoesOn,
 }
 
-/// The form of the row that some bytes begin with, and its length with its end.
+/// The form of the row at the beginning of some bytes, and its length with its end.
 fn row(bytes: &[u8]) -> (Form, usize) {
     let mut at = 0;
     loop {
@@ -88,7 +88,7 @@ fn row(bytes: &[u8]) -> (Form, usize) {
     }
 }
 
-/// Where a quoted cell ends that begins before `at`; two quotes are one within it.
+/// The end of a quoted cell that begins before `at`; two quotes inside it stand for one.
 fn behind_quotes(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += bytes[at..].iter().position(|byte| *byte == b'"')? + 1;
@@ -99,8 +99,8 @@ fn behind_quotes(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Bytes up to the end of the first line. No row that is read on from there is read to the end of the file in vain again:
-/// a quote that nothing closes leaves only quotes in pairs behind it.
+/// The bytes of the first line with its end. Reading goes on there after an unclosed quote, and no later row is read in vain to the end
+/// of the file: only pairs of quotes follow.
 fn line_bytes(bytes: &[u8]) -> usize {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     end.map_or(bytes.len(), |end| end + 1)

@@ -3,7 +3,7 @@
 /// Microseconds since the Unix epoch, in UTC.
 pub(crate) type Microseconds = i64;
 
-/// Which end of a day a date without a time stands for.
+/// The end of the day that a date without a time stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DayEdge {
     First,

@@ -1,5 +1,5 @@
-//! Finding by meaning: the vectors of all passages, the model that made them, and the vectors of recent questions.
-//! Knows no words and no records beyond their numbers.
+//! Search by meaning: the vectors of all passages, the model that made them, and the vectors of recent questions. Knows no words, and
+//! records only by their numbers.
 
 use crate::catalogue::Ordinal;
 use crate::embed::{EmbedError, Embedder, Model, Purpose, normalise};
@@ -14,9 +14,9 @@ use std::task::Poll;
 use windlass_tool::handler::CapabilityFuture;
 use windlass_tool::kind::Mode;
 
-/// Questions whose vectors are kept.
+/// The most questions whose vectors are kept.
 const RECENT_MAX: NonZeroUsize = NonZeroUsize::new(1_000).expect("one thousand is not zero");
-/// Bytes of a question that is kept; longer ones are seldom asked twice.
+/// The most bytes of a kept question; longer ones are seldom asked twice.
 const RECENT_BYTES_MAX: usize = 1_024;
 
 /// How long an answer waits for its question's vector, in milliseconds.
@@ -27,7 +27,7 @@ pub struct Patience {
 }
 
 impl Default for Patience {
-    /// 25 ms in voice, which nobody hears, and 1,000 ms in text.
+    /// 25 ms in voice, which users do not notice, and 1,000 ms in text.
     fn default() -> Self {
         Self {
             voice_ms: 25,
@@ -47,7 +47,7 @@ impl Patience {
 
 pub(crate) struct Dense {
     pub(crate) index: VectorIndex,
-    /// The records that words alone can find, as their vectors are still to be made.
+    /// The records that still have no vectors and are found by words alone.
     pub(crate) unembedded: BTreeSet<Ordinal>,
     pub(crate) questions: Questions,
 }
@@ -62,7 +62,7 @@ impl Dense {
     }
 }
 
-/// Makes vectors of questions, and remembers those that were asked lately.
+/// Makes vectors of questions, and keeps those of recent ones.
 pub(crate) struct Questions {
     embedder: Arc<dyn Embedder>,
     recent: Mutex<LruCache<String, Arc<[f32]>>>,
@@ -70,10 +70,10 @@ pub(crate) struct Questions {
     patience: Patience,
 }
 
-/// As answers say that there was no vector, however long they had waited.
+/// The reason in answers without a vector, however long they waited.
 pub(crate) const MODEL_UNAVAILABLE: &str = "dense_unavailable";
 
-/// Why a question has no vector.
+/// The reason why a question has no vector.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoVector {
     Timeout,
@@ -81,7 +81,7 @@ pub(crate) enum NoVector {
 }
 
 impl NoVector {
-    /// As answers say it.
+    /// The reason as answers give it.
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::Timeout => "dense_timeout",
@@ -108,12 +108,12 @@ impl Questions {
         self.embedder.model()
     }
 
-    /// As the passages were cut by.
+    /// Counts tokens as for passages.
     pub(crate) fn token_count(&self, text: &str) -> usize {
         self.embedder.token_count(text)
     }
 
-    /// The vector of a question, or why there is none in time.
+    /// The vector of a question, or the reason why there is none in time.
     pub(crate) async fn vector(&self, text: &str, mode: Mode) -> Result<Arc<[f32]>, NoVector> {
         if let Some(vector) = self.recent().get(text) {
             return Ok(vector.clone());
@@ -149,7 +149,7 @@ impl Questions {
     }
 }
 
-/// What the work answers, or `None` where the limit is reached first.
+/// The result of the work, or `None` if the limit is reached first.
 async fn first_of<T>(mut work: CapabilityFuture<T>, mut limit: CapabilityFuture<()>) -> Option<T> {
     poll_fn(|context| {
         if let Poll::Ready(answer) = work.as_mut().poll(context) {

@@ -1,12 +1,11 @@
-//! Documents that hold no front matter: HTML pages and PDF files. Says what is known of one and reads its text; knows nothing
-//! of records.
+//! Documents without front matter: HTML pages and PDF files. Reads their titles and texts; knows nothing of records.
 //!
-//! The libraries that read these files were written for good ones: a bad one may crash them or fill the memory. So a base has
-//! them read by a [`DocumentReader`], which can do so in a process of its own, and refuses none of them beforehand.
+//! The libraries that read these files were written for good ones: a bad file may crash them or fill the memory. So a base reads
+//! documents through a [`DocumentReader`], which can use a process of its own, and refuses none beforehand.
 
 use serde::{Deserialize, Serialize};
 
-/// What a document's bytes are.
+/// The format of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentKind {
     Html,
@@ -22,17 +21,17 @@ impl DocumentKind {
     }
 }
 
-/// What was read of a document.
+/// The parts that were read of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
-    /// Where the document says one.
+    /// The title, if the document has one.
     pub title: Option<String>,
     pub text: String,
 }
 
 /// Reads documents for a base.
 pub trait DocumentReader: Send + Sync {
-    /// The error says what is wrong with the document and what to do.
+    /// The error names the problem of the document and its cure.
     fn read(&self, kind: DocumentKind, bytes: &[u8]) -> Result<Document, String>;
 }
 
@@ -45,16 +44,16 @@ mod reading {
     use crate::{front_matter, record};
     use std::panic::catch_unwind;
 
-    /// Bytes of a document's text. A longer one is a book, and nobody finds anything in one record of a book.
+    /// The most bytes of a document's text. A longer text is a book; one record for a book is useless for search.
     pub const DOCUMENT_TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
-    /// The key of a PDF's trailer that leads to how the file is encrypted.
+    /// The key of a PDF's trailer that refers to its encryption.
     const ENCRYPTED: &[u8] = b"/Encrypt";
-    /// Characters to a line of a page's text, so that no paragraph is broken into lines.
+    /// Characters to a line of a page's text: so many that no paragraph is broken into lines.
     const LINE_WIDTH: usize = 100_000;
-    /// Bytes of a page's beginning in which its title is looked for.
+    /// The most bytes at a page's beginning that are searched for its title.
     const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-    /// Reads a document in this process, which a bad one may end.
+    /// Reads a document in this process; a bad document may crash it.
     pub fn read_document(kind: DocumentKind, bytes: &[u8]) -> Result<Document, String> {
         let read = || match kind {
             DocumentKind::Html => html(bytes),
@@ -81,7 +80,7 @@ mod reading {
     }
 
     fn pdf(bytes: &[u8]) -> Result<Document, String> {
-        // A damaged file may be read as one without pages, or not at all. That it is encrypted is still written in it.
+        // A damaged file may be read as one without pages, or not at all. The file still shows whether it is encrypted.
         let is_encrypted = || bytes.windows(ENCRYPTED.len()).any(|part| part == ENCRYPTED);
         match pdf_extract::extract_text_from_mem(bytes) {
             Ok(text) if has_words(&text) || !is_encrypted() => Ok(Document { title: None, text }),
@@ -109,10 +108,10 @@ mod reading {
             .map_err(|_| "the page cannot be read as HTML: save it anew".to_owned())
     }
 
-    /// What stands between the tags `title`, as text.
+    /// The content of the tag `title`, as text.
     fn head_title(page: &str) -> Option<String> {
         let head = &page[..page.floor_char_boundary(HEAD_BYTES_MAX)];
-        // Letters of ASCII alone change, so that places stay where they are.
+        // Only ASCII letters change, so positions stay the same.
         let lower = head.to_ascii_lowercase();
         let tag = lower.find("<title")?;
         let start = tag + lower[tag..].find('>')? + 1;

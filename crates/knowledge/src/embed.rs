@@ -1,5 +1,5 @@
-//! Turns texts into vectors whose closeness is closeness in meaning. Knows no record and no index; what a provider of
-//! vectors needs from the network is given to it as a capability.
+//! Turns texts into vectors: close vectors have close meanings. Knows no record and no index; a provider of vectors gets its network
+//! access as a capability.
 
 mod kernel;
 mod local;
@@ -15,7 +15,7 @@ pub use safetensors::TensorError;
 
 use windlass_tool::handler::CapabilityFuture;
 
-/// Which model made a vector. Vectors of two models never meet in one index.
+/// The model that made a vector. Vectors of two models are never mixed in one index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
     pub id: String,
@@ -24,20 +24,20 @@ pub struct Model {
     pub dimension: usize,
 }
 
-/// What a text is embedded for; some models tell the two apart.
+/// The purpose of an embedding; some models treat the two differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Purpose {
     Query,
     Passage,
 }
 
-/// Why there are no vectors.
+/// The reason why there are no vectors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmbedError {
     /// Another attempt may succeed.
     #[error("the embedding service does not answer: {0}")]
     Transient(String),
-    /// The service asks to be left alone for so many milliseconds, and may then answer.
+    /// The service asks for a pause of so many milliseconds, and may answer afterwards.
     #[error("the embedding service does not answer: {cause}, and asks for {} s of patience", after_ms.div_ceil(1_000))]
     Busy { cause: String, after_ms: u64 },
     #[error("the embedding service refuses the key: {0}")]
@@ -46,7 +46,7 @@ pub enum EmbedError {
     Permanent(String),
 }
 
-/// A model that is at hand.
+/// A model that is ready for use.
 pub trait Embedder: Send + Sync {
     fn model(&self) -> &Model;
 
@@ -57,24 +57,23 @@ pub trait Embedder: Send + Sync {
         purpose: Purpose,
     ) -> CapabilityFuture<Result<Vec<Vec<f32>>, EmbedError>>;
 
-    /// How many texts one request should have.
+    /// The recommended number of texts of one request.
     fn batch_size(&self) -> usize;
 
-    /// How many of the model's tokens a text has, exactly or as an estimate.
+    /// The number of the model's tokens in a text, exact or estimated.
     fn token_count(&self, text: &str) -> usize {
         estimated_tokens(text)
     }
 }
 
-/// Tokens by the usual proportion for English: four of them for three words, and one for each sign of a script without
-/// spaces.
+/// Tokens by the usual ratio for English: four tokens for three words, and one for each character of a script without spaces.
 pub(crate) fn estimated_tokens(text: &str) -> usize {
     let words = text.split_whitespace().count();
     let letters = text.chars().filter(|sign| !sign.is_ascii()).count();
     words.div_ceil(3) * 4 + letters / 4
 }
 
-/// Brings a vector to length 1, where it has a length.
+/// Scales a vector to length 1; a zero vector stays.
 pub(crate) fn normalise(vector: &mut [f32]) {
     let length = vector
         .iter()

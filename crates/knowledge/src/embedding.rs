@@ -1,5 +1,4 @@
-//! Gives every passage its vector: those that are kept already, and the others newly made, batch by batch. Knows no file's
-//! format and no model.
+//! Gives every passage its vector: a kept one, or a new one, made batch by batch. Knows no file format and no model.
 
 use crate::catalogue::{Catalogue, Ordinal};
 use crate::codes::Codes;
@@ -15,23 +14,23 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Vectors that are kept in one durable step, at most; this many are lost at worst when the power fails.
+/// The most vectors of one durable step; a power failure loses at most this many.
 const COMMIT_VECTORS_MAX: usize = 500;
-/// Milliseconds after which vectors are kept however few they are.
+/// Milliseconds after which even a few vectors are written.
 const COMMIT_MS: u64 = 200;
-/// Attempts at one batch of texts, and what lies between them.
+/// The most attempts at one batch of texts, and the first pause between them.
 const ATTEMPTS_MAX: u32 = 4;
 const FIRST_PAUSE_MS: u64 = 500;
-/// A service that wants to be left alone for longer is not waited for.
+/// The longest pause that is waited for; a service that asks for more is given up.
 const PAUSE_MS_MAX: u64 = 120_000;
 
-/// A passage's owner and what its vector is kept under.
+/// A passage's record, and the key of its vector.
 struct VectorOwner {
     owner: Ordinal,
     key: Hash,
 }
 
-/// The vectors of all passages. `folder` is where vectors outlive the process.
+/// The vectors of all passages. `folder` keeps vectors beyond the process.
 pub(crate) async fn embed_all(
     catalogue: &Catalogue,
     embedder: &Arc<dyn Embedder>,
@@ -87,7 +86,7 @@ pub(crate) async fn embed_all(
             index.push(place.owner, code);
         }
     }
-    // Without a single record the folder may be away for a moment, and its vectors may not be.
+    // A folder without records may only be away for a moment, so its vectors are kept.
     if let Some(store) = store.as_mut().filter(|_| !places.is_empty()) {
         let live: HashSet<&Hash> = places.iter().map(|place| &place.key).collect();
         store.retain(&model, |key| live.contains(key))?;
@@ -95,8 +94,7 @@ pub(crate) async fn embed_all(
     Ok(index)
 }
 
-/// All passages, those of a record one after another: as they were cut before, or cut now. A process that may write keeps what was
-/// cut.
+/// All passages, record by record, as they were cut before or are cut now. A process that may write stores the new cuts.
 fn places(
     catalogue: &Catalogue,
     embedder: &dyn Embedder,
@@ -110,7 +108,7 @@ fn places(
     let mut texts = Vec::with_capacity(catalogue.len());
     let mut places = Vec::with_capacity(catalogue.len());
     for (owner, record) in (0..).zip(catalogue.records()) {
-        // What a record is cut into depends on these two and on nothing else of it.
+        // The passages of a record depend on its title and body alone.
         let text = sha256(&[record.title.as_bytes(), record.body.as_bytes()]);
         match list.as_ref().and_then(|list| list.passages(&text)) {
             Some(keys) => places.extend(keys.iter().map(|key| VectorOwner { owner, key: *key })),
@@ -133,7 +131,7 @@ fn places(
     places
 }
 
-/// What the vector of a passage is kept under.
+/// The key under which a passage's vector is kept.
 fn key(model: &Model, passage: &str) -> Hash {
     sha256(&[
         model.id.as_bytes(),
@@ -142,7 +140,7 @@ fn key(model: &Model, passage: &str) -> Hash {
     ])
 }
 
-/// Says where a list is not as it was left.
+/// Reports a damaged or missing list.
 fn tell(list: &PassageList, kept: &Codes, report: &mut IngestReport) {
     let path = list.path.display();
     match list.state {
@@ -156,8 +154,8 @@ fn tell(list: &PassageList, kept: &Codes, report: &mut IngestReport) {
     }
 }
 
-/// Keeps which passages the texts have, where that is not what is kept already or most of that is of no use any more. A list
-/// that cannot be kept costs the next start some time and nothing else.
+/// Stores the passages of the texts, if they differ from the stored list or most of that list is useless. A list that cannot be stored
+/// only makes the next start slower.
 fn keep_list(
     list: &PassageList,
     texts: &[Hash],
@@ -182,7 +180,7 @@ fn keep_list(
     }
 }
 
-/// The places of passages that have no vector, each text once.
+/// The places of passages without a vector, each text once.
 fn missing(places: &[VectorOwner], kept: &Codes) -> Vec<usize> {
     let mut asked = HashSet::new();
     (0..places.len())
@@ -193,12 +191,11 @@ fn missing(places: &[VectorOwner], kept: &Codes) -> Vec<usize> {
         .collect()
 }
 
-/// The passages that are still to be embedded. Their texts are made when it is their turn, for those of a whole base are
-/// as large as the base.
+/// The passages that are still to be embedded. Each text is made only when needed, because all texts of a base are as large as the base.
 struct Missing<'a> {
     catalogue: &'a Catalogue,
     places: &'a [VectorOwner],
-    /// Rising.
+    /// In rising order.
     missing: Vec<usize>,
 }
 
@@ -233,7 +230,7 @@ impl Missing<'_> {
     }
 }
 
-/// Where new vectors go.
+/// The destination of new vectors.
 enum Keep<'a> {
     Store(&'a mut VectorStore),
     Here(&'a mut Codes),
@@ -268,7 +265,7 @@ async fn embed_missing(
     let mut done = 0;
     for batch in missing.missing.chunks(embedder.batch_size().max(1)) {
         let texts = missing.texts(batch, embedder.as_ref());
-        // A vector is kept under what was embedded, whatever a list said that it would be.
+        // A vector's key is the hash of its embedded text, whatever the stored list claimed.
         let keys: Vec<Hash> = texts
             .iter()
             .map(|text| key(embedder.model(), text))
@@ -276,7 +273,7 @@ async fn embed_missing(
         let vectors = match embed_batch(texts, embedder, options).await {
             Ok(vectors) => vectors,
             Err(error) => {
-                // What was paid for is kept before the error is told.
+                // Paid vectors are stored before the error is returned.
                 keep.add(waiting)?;
                 return Err(error.into());
             }
@@ -332,7 +329,7 @@ async fn embed_batch(
     }
 }
 
-/// How long to wait before the next attempt; `None` where there is to be none.
+/// The pause before the next attempt; `None` for no further attempt.
 fn pause_ms(error: &EmbedError, attempt: u32) -> Option<u64> {
     if attempt >= ATTEMPTS_MAX {
         return None;

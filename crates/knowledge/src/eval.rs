@@ -1,5 +1,5 @@
-//! Measures how well the base finds what people judged relevant: reads a test collection, asks its questions in every
-//! mode that the base has, and averages. Knows no clock of its own; the caller's tells the latency.
+//! Measures how well the base finds the documents that people judged relevant: reads a test collection, asks its questions in every mode
+//! of the base, and averages. Has no clock; the caller's clock measures the latency.
 
 use crate::fusion::Retrieval;
 use crate::record::DEFAULT_NAMESPACE;
@@ -11,19 +11,19 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use windlass_tool::handler::{KnowledgeError, Record};
 
-/// Results of one question that count.
+/// The results of one question that count.
 const CUT: usize = 10;
-/// Bytes of one file of a collection.
+/// The most bytes of one file of a collection.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Characters of a title, or of the text that stands in for one.
+/// The most characters of a title, or of the text in its place.
 const TITLE_CHARACTERS: usize = 240;
 
-/// Documents, questions, and which documents people judged to answer which question.
+/// Documents, questions, and the judgements of which documents answer which question.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Collection {
     pub documents: Vec<Document>,
     pub questions: Vec<Question>,
-    /// By question, then by document: how relevant, from 1.
+    /// By question, then by document: the relevance, from 1.
     pub judgements: BTreeMap<String, BTreeMap<String, u32>>,
 }
 
@@ -52,7 +52,7 @@ struct Judgement {
     rel: u32,
 }
 
-/// Many collections number what they hold.
+/// Reads an id; many collections use numbers.
 fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -66,8 +66,7 @@ fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     })
 }
 
-/// Where the three files of a collection lie, each of JSON Lines: `{id, title, text}`, `{id, text}` and `{query, doc,
-/// rel}`.
+/// The paths of a collection's three files, each in JSON Lines: `{id, title, text}`, `{id, text}` and `{query, doc, rel}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectionFiles {
     pub corpus: PathBuf,
@@ -75,7 +74,7 @@ pub struct CollectionFiles {
     pub qrels: PathBuf,
 }
 
-/// Why a collection could not be read.
+/// The reason why a collection could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectionError {
     #[error("{} cannot be read: {cause}", .path.display())]
@@ -118,11 +117,11 @@ pub struct Latency {
     pub p99: f64,
 }
 
-/// What was measured, in the form in which it is printed.
+/// The measurements, in the form in which they are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Evaluation {
     pub lexical: Measures,
-    /// `None` without an embedding model, as is `hybrid`.
+    /// `None` without an embedding model, like `hybrid`.
     pub dense: Option<Measures>,
     pub hybrid: Option<Measures>,
     #[serde(rename = "latencyMs")]
@@ -164,7 +163,7 @@ impl Collection {
             .iter()
             .enumerate()
             .map(|(place, document)| {
-                // A collection's own ids need not be ids of ours.
+                // A collection's ids need not be valid record ids.
                 let id = format!("doc:{place:08}");
                 places.insert(id.clone(), place);
                 Record {
@@ -182,8 +181,8 @@ impl Collection {
     }
 }
 
-/// Asks all questions, in every mode that the base has. `clock_ms` tells the time in milliseconds since any moment; the
-/// base must hold the collection's [`records`](Collection::records).
+/// Asks all questions in every mode of the base. `clock_ms` gives milliseconds since any fixed moment; the base must hold the
+/// collection's [`records`](Collection::records).
 pub async fn evaluate(
     collection: &Collection,
     base: &KnowledgeBase,
@@ -193,7 +192,7 @@ pub async fn evaluate(
     let mut times_ms = Vec::with_capacity(collection.questions.len());
     let mut by_mode = BTreeMap::new();
     let best = base.best_retrieval();
-    // The best comes first, so that the time of its questions is that of their first asking, with the model's.
+    // The best mode comes first, so that its times include the first embedding of each question.
     for retrieval in [Retrieval::Hybrid, Retrieval::Dense, Retrieval::Lexical] {
         if !best.includes(retrieval) {
             continue;
@@ -261,8 +260,8 @@ impl Latency {
     }
 }
 
-/// One question's measures: gains are the judgements themselves, discounted by the binary logarithm of the rank plus
-/// one (Järvelin and Kekäläinen 2002).
+/// One question's measures: gains are the judgements themselves, discounted by the binary logarithm of the rank plus one (Järvelin and
+/// Kekäläinen 2002).
 fn measure<'a>(
     found: impl Iterator<Item = &'a str>,
     judged: Option<&BTreeMap<String, u32>>,
@@ -370,7 +369,7 @@ mod tests {
         }
     }
 
-    /// The expected figures were worked out by hand.
+    /// The expected figures were calculated by hand.
     #[test]
     fn measures_are_those_of_the_literature() {
         check(&["a"], &[("a", 1)], [1.0, 1.0, 1.0]);

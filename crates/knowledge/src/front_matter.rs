@@ -1,5 +1,4 @@
-//! Makes a record of one text file: its front matter where it has one, its text, and what the path says where they are
-//! silent. Knows no other file and no folder.
+//! Makes a record of one text file: from its front matter, its text, and the path for missing facts. Knows no other file and no folder.
 
 use crate::access::Access;
 use crate::asset;
@@ -10,13 +9,13 @@ use crate::slug;
 use serde_json::{Map, Value};
 use windlass_tool::handler::Record;
 
-/// Bytes. Front matter holds a record's facts, not its text.
+/// The most bytes of front matter. It holds a record's facts, not its text.
 const FRONT_MATTER_BYTES_MAX: usize = 64 * 1024;
 
-/// What is wrong with a file, and where.
+/// A file's problem, and its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// From 1; `None` where the fault is in what is not there.
+    /// From 1; `None` where something is missing.
     pub(crate) line: Option<usize>,
     pub(crate) message: String,
 }
@@ -29,7 +28,7 @@ impl Fault {
         }
     }
 
-    /// The same fault, said of something.
+    /// The same fault with its subject before the message.
     pub(crate) fn after(self, subject: &str) -> Self {
         Self {
             message: format!("{subject}: {}", self.message),
@@ -38,19 +37,19 @@ impl Fault {
     }
 }
 
-/// The type of a text that says none and lies in no folder.
+/// The type of a text without a type and a folder.
 const USUAL_TYPE: &str = "document";
-/// The same for a question with its answer.
+/// The type of a question with its answer, in the same case.
 const QUESTION_TYPE: &str = "faq";
 
-/// What a record is named after where it has no id.
+/// The source of a record's name, where it has no id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// It is all that its file holds, so that the path names it.
+    /// The only record of its file: the path names it.
     Single,
-    /// Nothing names it.
+    /// One of several records: it has no name.
     OneOfMany,
-    /// It is a question with its answer: the path and the question name it.
+    /// A question with its answer: the path and the question name it.
     Question,
 }
 
@@ -63,7 +62,7 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, Fault> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// Reads a record from the text of a file, and the line where it begins.
+/// Reads a record from the text of a file, with the line where it begins.
 pub(crate) fn read(place: &RecordFile<'_>, text: &str) -> Result<(Option<usize>, Record), Fault> {
     let (front, body) = match place.kind {
         TextKind::Markdown | TextKind::Mdx => split(text)?,
@@ -80,7 +79,7 @@ pub(crate) fn read(place: &RecordFile<'_>, text: &str) -> Result<(Option<usize>,
         }
         TextKind::Markdown | TextKind::Plain => body,
     };
-    // Most of what a start takes would be the reading of YAML.
+    // Parsing YAML would take most of a start's time.
     let fields = match plain_fields::read(front) {
         Some(fields) => fields,
         None if front.is_empty() => Map::new(),
@@ -107,8 +106,8 @@ fn line_ends(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// The front matter with its opening line, so that its lines are numbered as the file's are, and the text after it. A text
-/// that does not begin with that line has none.
+/// Splits off the front matter with its opening line, so that its lines have the file's numbers, and the text after it. A text without
+/// that first line has no front matter.
 fn split(text: &str) -> Result<(&str, &str), Fault> {
     let mut lines = text.split_inclusive('\n');
     let Some(opening) = lines.next().filter(|line| line.trim_end() == "---") else {
@@ -136,7 +135,7 @@ fn split(text: &str) -> Result<(&str, &str), Fault> {
     ))
 }
 
-/// Reads YAML; the fault says what is wrong with it and nothing more.
+/// Reads YAML; the fault contains only the problem.
 pub(crate) fn yaml(text: &str) -> Result<Value, Fault> {
     // Only `true` and `false` are truth values, so that a title `No` stays text.
     let options = serde_saphyr::options! {
@@ -149,13 +148,13 @@ pub(crate) fn yaml(text: &str) -> Result<Value, Fault> {
             .and_then(|location| usize::try_from(location.line()).ok())
             .filter(|line| *line > 0);
         let message = error.to_string();
-        // The place stands before the message already.
+        // The message is preceded by the line already.
         let message = message.split(" at line ").next().unwrap_or_default();
         Fault::new(line, record::clean_line(message))
     })
 }
 
-/// The line on which the front matter gives a field, or its first line where it does not.
+/// The line of the front matter that sets a field; its first line where none does.
 pub(crate) fn line_of(front: &str, field: &str) -> Option<usize> {
     front
         .lines()
@@ -172,7 +171,7 @@ pub(crate) fn line_of(front: &str, field: &str) -> Option<usize> {
         .map(|index| index + 1)
 }
 
-/// Makes a record of its fields and its text, with what the path says in place of what is missing.
+/// Makes a record of its fields and its text, with the path's facts for missing fields.
 pub(crate) fn assemble(
     place: &RecordFile<'_>,
     mut fields: Map<String, Value>,
@@ -220,26 +219,26 @@ pub(crate) fn assemble(
     })
 }
 
-/// Which part of a text file is what.
+/// The structure of a text file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextKind {
-    /// Front matter where there is one, then the text.
+    /// Optional front matter, then the text.
     Markdown,
     /// The same with modules, which are code.
     Mdx,
-    /// All of it is text.
+    /// Text only.
     Plain,
 }
 
-/// A file of records, and what its path says about them: `namespace/type/more/name.md`. The first folder is a namespace only
-/// where the configuration names it so.
+/// A file of records, and the facts in its path: `namespace/type/more/name.md`. The first folder is a namespace only if the configuration
+/// names it so.
 pub(crate) struct RecordFile<'a> {
-    /// Relative to the base's folder and spelt with `/`.
+    /// Relative to the base's folder, with `/`.
     path: &'a str,
     source_type: &'static str,
     kind: TextKind,
     namespace: Option<&'a str>,
-    /// Those below the namespace.
+    /// The folders below the namespace.
     folders: Vec<&'a str>,
     stem: &'a str,
 }
@@ -269,7 +268,7 @@ impl<'a> RecordFile<'a> {
         }
     }
 
-    /// The first folder as a type. One that is called as assets are makes no asset of a text that has none.
+    /// The first folder as a type. A folder named like an asset type does not apply to a text without an asset.
     fn record_type(&self, fields: &Map<String, Value>) -> Option<String> {
         let has_asset = || {
             ["url", asset::FILE_FIELD]
@@ -292,13 +291,13 @@ impl<'a> RecordFile<'a> {
         self.stem.replace(['_', '-'], " ")
     }
 
-    /// Whether the file is a text, and no data.
+    /// Whether the file is a text, and not data.
     fn is_text(&self) -> bool {
         matches!(self.source_type, "markdown" | "text" | "html" | "pdf")
     }
 
-    /// `type:slug`, the slug made of all that the path says below the namespace and a folder named like the type, and of the
-    /// record's own name where the file holds several.
+    /// `type:slug`. The slug is made of the path below the namespace and below a folder named like the type, and of the record's own name
+    /// if the file holds several.
     fn id(&self, record_type: &str, name: Option<&str>) -> String {
         let first = self.folders.first().and_then(|folder| slug::word(folder));
         let below = usize::from(first.as_deref() == Some(record_type));
@@ -310,7 +309,7 @@ impl<'a> RecordFile<'a> {
     }
 }
 
-/// An id may be a number, as those of rows often are.
+/// Reads an id, which may be a number, as in many tables.
 fn id_field(fields: &mut Map<String, Value>) -> Result<Option<String>, RecordError> {
     if let Some(Value::Number(number)) = fields.get("id")
         && (number.is_u64() || number.is_i64())
@@ -351,7 +350,7 @@ fn list_field(
             .into_iter()
             .map(|item| match item {
                 Value::String(text) => Ok(text),
-                // A year is a good tag and needs no quotes.
+                // A year is a valid tag and needs no quotes.
                 Value::Number(number) => Ok(number.to_string()),
                 Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
                     Err(not_a_list())

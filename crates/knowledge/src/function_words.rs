@@ -1,18 +1,17 @@
-//! Words that make a sentence and hardly tell what it is about, in the languages that questions are asked in, and how much
-//! they count. Knows no index.
+//! Function words of the languages of questions: they build a sentence and hardly tell its subject. Defines their weight. Knows no index.
 //!
-//! English words without any meaning are no terms at all (`analysis`). Those here are indexed, for a record may be about them,
-//! and count little in a question that says more.
+//! English words without any meaning are no terms at all (`analysis`). Function words are indexed, because a record may be about them,
+//! and count little in a question with other words.
 
 use crate::analysis::Word;
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 use tantivy::Score;
 
-/// What such a word counts against any other. Measured on two collections: less loses as much as more.
+/// The weight of a function word against any other. Measured on two collections: less loses as much as more.
 const FUNCTION_WORD_WEIGHT: Score = 0.25;
-/// Different words of a list from which a question is taken to be in its language. Some words of one language mean something
-/// in another: `die`, `man`, `son`.
+/// The fewest different words of a list that put a question into its language. Some words have a meaning in another language: `die`,
+/// `man`, `son`.
 const WORDS_OF_A_LANGUAGE_MIN: usize = 2;
 
 const ENGLISH: &str = "according actually after again against ago almost alone already although always am amid \
@@ -32,7 +31,7 @@ const ENGLISH: &str = "according actually after again against ago almost alone a
     trying unless unlike unto use used user uses using usual usually various versus via want wanted wants way ways \
     went whatsoever wherever whether wish within without wonder work yes yet";
 
-/// Without accents, as all lists.
+/// Without accents, like all lists.
 const GERMAN: &str = "aber alle alles als also am an auch auf aus bei beim bekomme bekommen bin bis bitte da damit dann das \
     dass dein deine dem den denn der des dich die dies diese diesem diesen dieser dieses dir doch dort du durch ein eine \
     einem einen einer eines er erst es etwas euch euer eure fur ganz geben gehen geht gibt habe haben hat hatte hier ich \
@@ -75,12 +74,12 @@ const SCANDINAVIAN: &str = "af alle at att av bare ble blev da de deg dem den de
     jeg kan kommer man med meg men mig min mina mit mitt mot mycket na nar noe nogen nu nar och og ogsa om op opp oss over \
     pa sa saa seg sig sin ska skal skulle som til till ud upp ut uten utan vad var vara vare ved vem vi vid vil vill vilken";
 
-/// German words that are met in hardly any text of another language but those that make compounds as it does.
+/// German words that hardly occur in any text of another language, except languages with the same kind of compounds.
 const MARKERS: &str = "aber auch auf aus bei beim das dass dem der durch ein eine einem einen einer eines fur haben ich ihr \
     ihre ihrem ihren ihrer ist kann konnen mein meine meinen mit mussen nach nicht nur oder sich sie sind uber und unser vom \
     von vor wenn werden wie wird wir zu zum zur";
 
-/// A list's place stands for its language.
+/// A list's index stands for its language.
 static LANGUAGES: [&str; 8] = [
     ENGLISH,
     GERMAN,
@@ -92,7 +91,7 @@ static LANGUAGES: [&str; 8] = [
     SCANDINAVIAN,
 ];
 
-/// For each word the languages that have it, as a set of bits.
+/// The languages of each word, as a set of bits.
 static WORDS: LazyLock<HashMap<&'static str, u8>> = LazyLock::new(|| {
     let mut words: HashMap<&'static str, u8> = HashMap::new();
     for (language, list) in LANGUAGES.iter().enumerate() {
@@ -103,7 +102,7 @@ static WORDS: LazyLock<HashMap<&'static str, u8>> = LazyLock::new(|| {
     words
 });
 
-/// What each word of a question counts.
+/// The weight of each word of a question.
 pub(crate) fn weights(words: &[Word]) -> Vec<Score> {
     let languages = languages(words);
     let is_function_word = |word: &Word| languages_of(word) & languages != 0;
@@ -120,7 +119,7 @@ fn languages_of(word: &Word) -> u8 {
     WORDS.get(word.plain.as_str()).copied().unwrap_or_default()
 }
 
-/// The languages that a question may be in. English is always one, for terms without its endings are of it.
+/// The possible languages of a question. English is always one, because terms lose their English endings.
 fn languages(words: &[Word]) -> u8 {
     let mut seen = HashSet::new();
     let mut counts = [0_usize; LANGUAGES.len()];
@@ -132,14 +131,14 @@ fn languages(words: &[Word]) -> u8 {
             }
         }
     }
-    // Languages share many of these words, so that only the one with the most of them counts.
+    // Languages share many of these words, so only the one with the most counts.
     let most = counts[1..].iter().copied().max().unwrap_or_default();
     (1..LANGUAGES.len())
         .filter(|language| most >= WORDS_OF_A_LANGUAGE_MIN && counts[*language] == most)
         .fold(1, |set, language| set | 1 << language)
 }
 
-/// Words by which a text is known to be German.
+/// The words that identify German text.
 pub(crate) fn german_markers() -> impl Iterator<Item = &'static str> {
     MARKERS.split_whitespace()
 }
@@ -176,7 +175,7 @@ mod tests {
             "Comment est-ce que je change mon mot de passe",
             &["change", "mot", "passe"],
         );
-        // One word of another language may be anything.
+        // A single word of another language proves nothing.
         check("Did the plant die?", &["plant", "die"]);
         check("son of the captain", &["son", "captain"]);
         check(

@@ -1,26 +1,26 @@
-//! What was found in several ways becomes one score. Every engine ranks by it, so that a score means the same wherever the
-//! records are kept. Knows no record and no index.
+//! Fuses the evidence of several searches into one score. Every engine ranks by it, so that a score means the same wherever the records
+//! are kept. Knows no record and no index.
 
-/// Hits of one search, whatever is asked for.
+/// The most hits of one search, whatever is requested.
 pub(crate) const HITS_MAX: usize = 100;
-/// Records that each way of finding brings to the common ranking, at least.
+/// The fewest records that each search adds to the common ranking.
 pub(crate) const CANDIDATES_MIN: usize = 50;
-/// The BM25 score that is halfway to certainty: a score `b` becomes `b / (b + 20)`, which keeps the order, lies in 0..1
-/// and does not depend on the other hits. It is the lexical part of the hybrid score, so that both have one scale.
+/// The BM25 score that maps to one half: a score `b` becomes `b / (b + 20)`, which keeps the order, lies in 0..1 and does not depend on
+/// the other hits. It is the lexical part of the hybrid score, so that both have one scale.
 const BM25_HALFWAY: f64 = 20.0;
-/// What meaning and words count in the hybrid score, as measured on Cranfield: better than fusing ranks, and a score
-/// that means the same in every answer.
+/// The shares of meaning and words in the hybrid score, as measured on Cranfield: better than fusing ranks, and a score that means the
+/// same in every answer.
 const DENSE_SHARE: f64 = 0.7;
 const LEXICAL_SHARE: f64 = 0.3;
-/// How much of what is missing to 1 a record gains whose whole name was said and nothing else.
+/// The part of the gap to 1 that a record gains if the question is exactly its whole name.
 const NAMED_GAIN: f64 = 0.5;
 
-/// How records are found.
+/// The way in which records are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retrieval {
     /// By their words.
     Lexical,
-    /// By what they mean.
+    /// By their meaning.
     Dense,
     /// By both.
     Hybrid,
@@ -35,20 +35,20 @@ impl Retrieval {
         }
     }
 
-    /// Whether a base that can do this can do the other.
+    /// Whether a base with this retrieval also has the other.
     pub(crate) fn includes(self, other: Self) -> bool {
         self == other || self == Self::Hybrid
     }
 }
 
-/// What is known of a record that was found.
+/// The evidence for a found record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
-    /// 0 where it has none of the words.
+    /// 0 for a record without any of the words.
     pub(crate) bm25: f64,
-    /// `None` for a record whose vectors are still to be made.
+    /// `None` for a record that still has no vectors.
     pub(crate) cosine: Option<f64>,
-    /// Whether the question is nothing but its title or one of its aliases.
+    /// Whether the question is exactly its title or one of its aliases.
     pub(crate) is_named: bool,
 }
 
@@ -62,7 +62,7 @@ impl Evidence {
             (Retrieval::Hybrid, Some(cosine)) => {
                 DENSE_SHARE * cosine.max(0.0) + LEXICAL_SHARE * words
             }
-            // Its vector is still to be made; nothing is held against it until then.
+            // The record still has no vector, which does not lower its score.
             (Retrieval::Hybrid, None) => words,
         };
         let score = match self.is_named {

@@ -1,4 +1,4 @@
-//! SHA-256 of texts and files, in bytes or hex digits. Knows nothing of what it hashes.
+//! SHA-256 of texts and files, in bytes or hex digits. Knows nothing of their content.
 
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 pub(crate) type Hash = [u8; 32];
 
-/// Of several texts, which cannot be mistaken for others that run together to the same.
+/// The hash of several texts. Each length is hashed, too, so that texts cannot be divided differently.
 pub(crate) fn sha256(parts: &[&[u8]]) -> Hash {
     let mut digest = Sha256::new();
     for part in parts {

@@ -1,5 +1,5 @@
-//! Finds records by their words: an in-memory BM25 index over title, aliases, tags and body. Knows the records' text
-//! and order only; filters reach it resolved.
+//! Finds records by their words: an in-memory BM25 index over title, aliases, tags and body. Knows the records' text and order only;
+//! filters arrive resolved.
 
 use crate::analysis::{self, TextUse};
 use crate::catalogue::{Allowed, Ordinal};
@@ -17,10 +17,10 @@ use tantivy::{
 };
 use windlass_tool::handler::Record;
 
-/// Bytes with which the writer sizes its first table; it grows by what is added. Small, because most bases are.
+/// The initial size of the writer's table in bytes; it grows with the text. Small, because most bases are.
 const WRITER_BYTES: usize = 256 * 1024;
-/// Terms up to which the search skips documents that cannot be among the best. Doing so for each of more terms takes longer
-/// than reading all.
+/// The most terms for which the search skips documents that cannot be among the best. With more terms, skipping takes longer than reading
+/// all.
 const PRUNED_TERMS_MAX: usize = 12;
 const ANALYSER: &str = "words";
 
@@ -58,11 +58,11 @@ impl Fields {
     }
 }
 
-/// What a match in title, aliases, tags and body counts for a question of so many terms. A short question names what it is
-/// about, and a title says what the record is about, while a word of the body may be there by the way. A long one describes
-/// it, in words that a title has by chance. Measured on two collections.
+/// The weights of a match in title, aliases, tags and body for a question of so many terms. A short question names its subject, and a
+/// title names the record's, while a word of the body may be incidental. A long question describes its subject, in words that a title has
+/// by chance. Measured on two collections.
 pub(crate) fn field_weights(terms: usize) -> [Score; 4] {
-    // Powers of two, which round nothing: equal records stay equal in whatever order their scores are added up.
+    // Powers of two are exact: equal records stay equal in whatever order their scores are added up.
     let of_names = match terms {
         ..=4 => 2.0,
         5..=16 => 1.0,
@@ -75,37 +75,37 @@ pub(crate) fn field_weights(terms: usize) -> [Score; 4] {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct QueryTerm {
     pub(crate) text: String,
-    /// How much it says: its inverse document frequency, less for a similar word.
+    /// The term's weight: its inverse document frequency, reduced for a similar word.
     pub(crate) idf: Score,
     pub(crate) weight: Score,
     pub(crate) document_frequency: u64,
 }
 
-/// The words that a base knows, wherever its records are kept.
+/// The words of a base, wherever its records are kept.
 pub(crate) trait Vocabulary {
-    /// For questions.
+    /// The analysis of questions.
     fn analyser(&self) -> &TextAnalyzer;
 
-    /// As the texts were indexed.
+    /// The analysis of indexed texts.
     fn indexing(&self) -> &TextAnalyzer;
 
-    /// The same without the cutting of endings.
+    /// The analysis that keeps endings.
     fn plain(&self) -> &TextAnalyzer;
 
-    /// How many records there are.
+    /// The number of records.
     fn records(&self) -> u64;
 
-    /// In how many records a term occurs, at least: the most of any field.
+    /// A lower bound for the number of records with a term: the greatest of its fields.
     fn document_frequency(&self, text: &str) -> Result<u64, IndexError>;
 
-    /// The words of the records that are one slip away from one that is not there, the most frequent first.
+    /// The records' words that differ from an unknown word by one slip, the most frequent first.
     fn similar(&self, unknown: &str) -> Result<Vec<(String, u64)>, IndexError>;
 
     fn compounds(&self) -> &Compounds;
 
     fn query_term(&self, text: String, document_frequency: u64, weight: Score) -> QueryTerm {
         let (all, with) = (self.records() as Score, document_frequency as Score);
-        // The inverse document frequency of BM25 as Lucene and tantivy have it, which is never negative.
+        // The inverse document frequency of BM25 as in Lucene and tantivy, which is never negative.
         let idf = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
         QueryTerm {
             text,
@@ -116,7 +116,7 @@ pub(crate) trait Vocabulary {
     }
 }
 
-/// A record that was found.
+/// A found record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ranked {
     pub(crate) ordinal: Ordinal,
@@ -132,7 +132,7 @@ impl PartialOrd for Ranked {
 }
 
 impl Ord for Ranked {
-    /// The greater is the better: the higher score, and of equal ones the lower ordinal, which is the lower id.
+    /// The greater one is better: the higher score; for equal scores the lower ordinal, which is the lower id.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.bm25
             .total_cmp(&other.bm25)
@@ -148,8 +148,8 @@ impl LexicalIndex {
         let tokenizers = TokenizerManager::new();
         let remembering = analysis::remembering(indexing.clone(), TextUse::Indexed);
         tokenizers.register(ANALYSER, remembering);
-        // One segment written in one go on this thread: no writer threads, and documents keep their order, so that a
-        // document's number is the record's ordinal.
+        // One segment, written at once on this thread: no writer threads, and documents keep their order, so that a document's number is
+        // the record's ordinal.
         let mut writer = Index::builder()
             .schema(schema)
             .tokenizers(tokenizers)
@@ -218,7 +218,7 @@ impl LexicalIndex {
             .collect())
     }
 
-    /// The same for many terms, where hardly a block of documents could be skipped: adds up the scores term by term.
+    /// The same for many terms, where hardly any block could be skipped: adds up the scores term by term.
     fn rank_all(
         &self,
         terms: &[QueryTerm],
@@ -242,7 +242,7 @@ impl LexicalIndex {
     fn all_scores(&self, terms: &[QueryTerm]) -> Result<Vec<Score>, IndexError> {
         let mut scores = vec![0.0; self.records() as usize];
         for (query, boost) in self.queries(terms) {
-            // Not boosted by the engine, whose loop over the records of a boosted query is half as quick.
+            // The engine does not apply the boost: its loop over the records of a boosted query takes twice as long.
             let weight = query.weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
             for segment in self.searcher.segment_readers() {
                 weight.for_each(segment, &mut |ordinal, bm25| {
@@ -255,7 +255,7 @@ impl LexicalIndex {
         Ok(scores)
     }
 
-    /// The scores of records that were found in another way, given in rising order; 0 for those without any term.
+    /// The scores of records that another search found, in rising order of ordinals; 0 for records without any term.
     ///
     /// Each term is looked up for these records alone. A union of the terms would score whole windows of records around
     /// every one of them, and with frequent terms that is most of the base.
@@ -287,7 +287,7 @@ impl LexicalIndex {
         Ok(scores)
     }
 
-    /// Whether an allowed record has a term. Reads what is kept of that term, up to the first such record.
+    /// Whether an allowed record has a term. Reads the term's postings up to the first such record.
     pub(crate) fn occurs(&self, text: &str, allowed: &Allowed) -> Result<bool, IndexError> {
         if matches!(allowed, Allowed::All) {
             return Ok(self.document_frequency(text)? > 0);
@@ -317,7 +317,7 @@ impl LexicalIndex {
             .map(move |query| Box::new(boosted(query)) as Box<dyn Query>)
     }
 
-    /// Built term by term, each with what a match counts: a query's text never reaches a query parser.
+    /// Term queries with the weight of a match, built directly: a query's text never reaches a query parser.
     fn queries(&self, terms: &[QueryTerm]) -> impl Iterator<Item = (TermQuery, Score)> {
         let weights = field_weights(terms.len());
         terms.iter().flat_map(move |term| {
@@ -373,7 +373,7 @@ impl Vocabulary for LexicalIndex {
                 let inverted = segment.inverted_index(field)?;
                 let mut words = inverted.terms().search(one_slip).into_stream()?;
                 while words.advance() {
-                    // A slip inside a letter of several bytes makes no word.
+                    // A slip inside a letter of several bytes gives no valid word.
                     if let Ok(word) = std::str::from_utf8(words.key()) {
                         let most = found.entry(word.to_owned()).or_default();
                         *most = u64::from(words.value().doc_freq).max(*most);
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn a_record_that_is_looked_up_scores_as_one_that_is_searched() {
         let words = ["hull", "keel", "mast", "sail", "oak", "ice", "drift"];
-        // Every word in a share of the records of its own, the first in all but a few.
+        // Every word has its own share of the records; the first word is in nearly all.
         let records: Vec<Record> = (0..2_000_usize)
             .map(|number| {
                 let has = |word: &usize| number % (word * word * 3 + 2) != 1;

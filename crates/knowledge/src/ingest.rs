@@ -16,21 +16,21 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use windlass_tool::handler::Record;
 
-/// Folders inside folders; a deeper tree is a mistake or an attack.
+/// The deepest nesting of folders; a deeper tree is a mistake or an attack.
 const DEPTH_MAX: usize = 16;
 
-/// How much a folder may hold.
+/// The limits of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IngestLimits {
-    /// Bytes of one text file, which is one record. A larger one is reported and left out.
+    /// The most bytes of a text file, which is one record. A larger file is reported and left out.
     pub file_bytes_max: u64,
-    /// Bytes of one file of data, which may hold many records.
+    /// The most bytes of a data file, which may hold many records.
     pub data_file_bytes_max: u64,
-    /// Entries of the whole folder. What comes after them in its order is reported and left out.
+    /// The most entries of the whole folder. Later entries in its order are reported and left out.
     pub files_max: usize,
-    /// Records of the whole folder. What comes after them is reported and left out.
+    /// The most records of the whole folder. Later records are reported and left out.
     pub records_max: usize,
-    /// Problems that are told one by one; the others are counted.
+    /// The most problems that are listed; the others are counted.
     pub problems_max: usize,
 }
 
@@ -47,62 +47,62 @@ impl Default for IngestLimits {
     }
 }
 
-/// What became of a folder's files.
+/// The outcome of reading a folder's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IngestReport {
-    /// How many records are in the base.
+    /// The number of records in the base.
     pub records: usize,
-    /// In the order of the paths. Each one left out what it names.
+    /// In the order of the paths. The file or record that each one names was left out.
     pub problems: Vec<Problem>,
-    /// How many more problems there were than are told.
+    /// The number of further problems that are not listed.
     pub problems_untold: usize,
-    /// Records that are kept and lack something: a text, or the file that they name. As many as problems are told.
+    /// Kept records that lack something: a text, or the file that they name. Listed up to the same limit.
     pub warnings: Vec<Problem>,
-    /// How many more of these there were than are told.
+    /// The number of further warnings that are not listed.
     pub warnings_untold: usize,
-    /// Files that hold no record.
+    /// Files without a record.
     pub left_out: LeftOut,
-    /// What is not as it was left, and what was done about it.
+    /// Unexpected changes of stored files, and the measures taken.
     pub notices: Vec<String>,
     /// Hex digits of the SHA-256 of every file that was read, by its path.
     pub files: BTreeMap<String, String>,
-    /// Against what was indexed the last time; nothing where nothing is kept.
+    /// Changes against the last indexing; empty where nothing is stored.
     pub changes: Changes,
-    /// How many passages the records have, and how many of these were newly embedded.
+    /// The number of passages of the records, and of those newly embedded.
     pub passages: usize,
     pub embedded: usize,
-    /// How many different passages are still without a vector.
+    /// The number of different passages still without a vector.
     pub missing: usize,
-    /// How many records were cut into passages, as nothing was kept of what they are cut into.
+    /// The number of records that were cut into passages because no stored cut existed.
     pub cut: usize,
 }
 
 impl IngestReport {
-    /// Whether the folder holds files, and not one record.
+    /// Whether the folder holds files, but no record.
     pub fn is_unreadable(&self) -> bool {
         self.records == 0 && (!self.left_out.is_empty() || !self.problems.is_empty())
     }
 }
 
-/// Files since the last time.
+/// The changes of files since the last indexing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Changes {
     pub added: usize,
     pub changed: usize,
     pub removed: usize,
-    /// Same content under another path.
+    /// The same content under another path.
     pub renamed: usize,
     pub unchanged: usize,
 }
 
-/// One thing that is wrong with one file. Displays as `path:line: message`.
+/// One problem of one file. Displays as `path:line: message`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Relative to the folder.
     pub path: String,
     /// From 1.
     pub line: Option<usize>,
-    /// What is wrong and what to do.
+    /// The problem and its cure.
     pub message: String,
 }
 
@@ -115,7 +115,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why a folder could not be read at all.
+/// The reason why a folder could not be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     #[error("there is no knowledge base folder {}: create it, or name another", .0.display())]
@@ -126,7 +126,7 @@ pub enum FolderError {
     Unreadable { folder: PathBuf, cause: io::Error },
 }
 
-/// The good records of a folder, and the report, which does not count the records yet.
+/// The good records of a folder, and the report, whose record count is not yet set.
 pub(crate) fn read_folder(
     folder: &Path,
     limits: &IngestLimits,
@@ -180,10 +180,10 @@ fn unreadable(folder: &Path, cause: io::Error) -> FolderError {
     }
 }
 
-/// A file or folder still to be looked at.
+/// A file or folder still to be read.
 struct Entry {
     path: PathBuf,
-    /// As problems and records name it.
+    /// The name in problems and records.
     name: String,
     depth: usize,
 }
@@ -200,23 +200,23 @@ struct FolderReader<'a> {
     warnings: Vec<Problem>,
     warnings_untold: usize,
     left_out: LeftOut,
-    /// Files that hold no records. What a record shows is among them.
+    /// Files without records. Files that a record shows are among them.
     other_files: HashSet<String>,
     files: BTreeMap<String, String>,
 }
 
-/// What an entry turned out to be.
+/// The kind of an entry.
 enum Kind {
     Folder,
     Records(Format),
-    /// A document, without what reads it.
+    /// A document, where no document reader is set.
     Document,
     Other,
 }
 
 impl FolderReader<'_> {
     fn walk(&mut self, entries: Vec<Entry>) {
-        // The next entry in the order of the paths is the last on the stack.
+        // The stack's last entry is the next one in the order of the paths.
         let mut stack: Vec<Entry> = entries.into_iter().rev().collect();
         while let Some(entry) = stack.pop() {
             self.entries_seen += 1;
@@ -238,7 +238,7 @@ impl FolderReader<'_> {
         }
     }
 
-    /// The entries inside, where it is a folder.
+    /// The entries of a folder; empty for a file.
     fn visit(&mut self, entry: &Entry) -> Result<Vec<Entry>, Fault> {
         match self.kind(entry)? {
             Kind::Other => {
@@ -349,7 +349,7 @@ impl FolderReader<'_> {
             }
         };
         let mut bytes = Vec::new();
-        // A file can grow between a look at its size and its reading, so the reading itself is what is limited.
+        // A file can grow after its size was read, so the reading itself is limited.
         File::open(path)
             .and_then(|file| {
                 file.take(bytes_max.saturating_add(1))
@@ -389,7 +389,7 @@ impl FolderReader<'_> {
         }
         self.paths_by_id.insert(record.id.clone(), name.to_owned());
         self.look_for_file(name, line, &record);
-        // What is to be seen needs no text.
+        // An asset needs no text.
         let presence = match record.body.is_empty() && asset::kind(&record).is_none() {
             true => TextPresence::Missing,
             false => TextPresence::Present,
@@ -412,7 +412,7 @@ impl FolderReader<'_> {
         self.warn(name, line, message);
     }
 
-    /// A file that a record shows is not left out.
+    /// A file that a record shows is not counted.
     fn count_other_files(&mut self) {
         for record in &self.records {
             if let Some(AssetPlace::File(path)) = asset(record).map(|asset| asset.place) {
@@ -448,14 +448,14 @@ impl FolderReader<'_> {
     }
 }
 
-/// Whether a record that is kept has a text.
+/// Whether a kept record has a text.
 enum TextPresence {
     Present,
     Missing,
 }
 
-/// The entries of one folder by name, and how many are hidden. Stops reading once there are more than the limit
-/// allows, for the walk will leave them out in any case.
+/// The entries of one folder by name, and the number of hidden ones. Stops reading once there are more entries than the limit allows: the
+/// walk leaves them out in any case.
 fn sorted_entries(folder: &Path, limits: &IngestLimits) -> io::Result<(Vec<Entry>, usize)> {
     let mut entries = Vec::new();
     let mut hidden = 0;

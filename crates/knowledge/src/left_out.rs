@@ -1,25 +1,25 @@
-//! Counts the files of a folder that hold no record, by why they hold none. Names none of them.
+//! Counts the files of a folder without a record, by the reason. Names none of them.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Different endings that are counted apart.
+/// The most different endings with their own count.
 const ENDINGS_MAX: usize = 32;
-/// Letters of an ending; a longer one is none.
+/// The most letters of an ending; a longer one is none.
 const ENDING_BYTES_MAX: usize = 12;
-/// Stands for files whose names have no ending, and for the endings beyond the limit.
+/// The key for names without an ending, and for endings beyond the limit.
 const NO_ENDING: &str = "";
 
-/// Files that are no records.
+/// The files without a record, by the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftOut {
-    /// Names that begin with `.` or `_`; a folder counts once.
+    /// Names that begin with `.` or `_`; a hidden folder counts as one.
     pub hidden: usize,
-    /// Pages and PDF files, where nothing reads them.
+    /// HTML pages and PDF files, if no document reader is set.
     pub documents: usize,
-    /// Those that a problem kept from giving any record.
+    /// Files whose problem left no record.
     pub bad: usize,
     /// Files of other kinds, by the ending of their names.
     pub other_kinds: BTreeMap<String, usize>,

@@ -1,9 +1,9 @@
-//! The knowledge base: reads a folder of records, indexes them in memory and answers searches and look-ups.
-//! Knows no tool, no session and no clock; what it reads it treats as hostile until it has checked it.
+//! The knowledge base: reads a folder of records, indexes them in memory and answers searches and look-ups. Knows no tool, no session and
+//! no clock; it treats input as hostile until it has checked it.
 //!
-//! `record` says what a good record is, `front_matter`, `structured` and `ingest` make records of files (`markdown` and `slug` where
-//! a file says nothing of itself), `left_out` counts the files that hold none, `catalogue` holds the records with their filters, `analysis` and `index` find them by words (`function_words` hardly
-//! count, `compounds` are found by their parts), `snippet` quotes them, and `search` is the whole behind the
+//! `record` defines a good record; `front_matter`, `structured` and `ingest` make records of files (`markdown` and `slug` for files
+//! without fields); `left_out` counts the files without records; `catalogue` holds the records with their filters; `analysis` and `index`
+//! find them by words (`function_words` count little, `compounds` are found by their parts); `snippet` quotes them; and `search` is the
 //! capability that tools are given.
 
 mod access;

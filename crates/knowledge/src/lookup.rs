@@ -1,5 +1,5 @@
-//! Fetches records by their ids, suggests near ones on a miss, and says which namespaces a user may read. Knows no
-//! ranking of its own.
+//! Fetches records by their ids, suggests near ids for an unknown one, and lists the namespaces that a user may read. Has no ranking of
+//! its own.
 
 use crate::catalogue::{self, Allowed};
 use crate::index::IndexError;
@@ -8,11 +8,11 @@ use crate::record::{self, ID_BYTES_MAX};
 use crate::search::{Base, unavailable};
 use windlass_tool::handler::{GetRequest, KnowledgeError, KnowledgeReader, Record};
 
-/// Ids that a look-up without success suggests.
+/// The most ids that a failed look-up suggests.
 pub(crate) const NEAR_IDS_MAX: usize = 5;
 
 impl Base {
-    /// The namespace of that name, or the default one. One that the user may not read is not there.
+    /// The namespace of that name, or the default one. A namespace that the user may not read counts as unknown.
     pub(crate) fn readable<'a>(
         &'a self,
         name: Option<&'a str>,
@@ -47,7 +47,7 @@ impl Base {
         }
     }
 
-    /// The ids that may have been meant: first those that are spelt almost so, then those whose record has such words.
+    /// The ids that may have been meant: first those with a similar spelling, then those whose record has such words.
     fn near_ids(
         &self,
         id: &str,
@@ -70,7 +70,7 @@ impl Base {
     }
 }
 
-/// An id that somebody asked for and that is not there, as far as one can be read.
+/// A requested id that does not exist, as far as it can be read.
 pub(crate) struct WantedId(String);
 
 impl WantedId {
@@ -83,18 +83,18 @@ impl WantedId {
         self.0.split_once(':').map_or(&self.0, |(_, name)| name)
     }
 
-    /// Its name as a question.
+    /// The id's name as a question.
     pub(crate) fn words(&self) -> String {
         self.name().replace(['_', '.'], " ")
     }
 
-    /// Those of the ids that are a few letters away, the nearest first.
+    /// The ids that differ in a few letters, the nearest first.
     pub(crate) fn spelt_almost_so<'a>(&self, ids: impl Iterator<Item = &'a str>) -> Vec<String> {
         let distance_max = (self.0.len() / 5).clamp(1, 3);
         let mut near: Vec<(usize, &str)> = ids
             .filter_map(|id| {
                 let name = id.split_once(':').map_or("", |(_, name)| name);
-                // The right name under another type is one step away, like the slightest misspelling.
+                // The right name under another type counts as one step, like the slightest misspelling.
                 let distance = if name == self.name() {
                     Some(1)
                 } else {
@@ -109,7 +109,7 @@ impl WantedId {
     }
 }
 
-/// Takes one more id among those that are suggested, where it is new and there is room.
+/// Adds an id to the suggestions, if it is new and there is room.
 pub(crate) fn add_near(ids: &mut Vec<String>, id: &str) {
     if ids.len() < NEAR_IDS_MAX && !ids.iter().any(|known| known == id) {
         ids.push(id.to_owned());

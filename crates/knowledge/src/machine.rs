@@ -1,5 +1,4 @@
-//! What the base needs of the machine and may not take itself: threads and time. Knows neither; the program that
-//! runs the base gives both.
+//! The machine's resources for the base: threads and time. The base takes neither itself; the program that runs the base gives both.
 
 use crate::embed::{EmbedError, Embedder, LocalModel, Model, Purpose};
 use std::future::poll_fn;
@@ -9,14 +8,14 @@ use windlass_tool::handler::CapabilityFuture;
 
 /// Threads and time.
 pub trait Machine: Send + Sync {
-    /// Runs work that computes for milliseconds where it delays nobody.
+    /// Runs work that computes for milliseconds where it delays no other task.
     fn run(&self, work: Box<dyn FnOnce() + Send>);
 
-    /// Is ready after that many milliseconds.
+    /// Completes after so many milliseconds.
     fn after(&self, milliseconds: u64) -> CapabilityFuture<()>;
 }
 
-/// A local model that computes on the machine's threads, so that the caller's thread is free meanwhile.
+/// A local model that computes on the machine's threads and leaves the caller's thread free.
 #[derive(Clone)]
 pub struct Offloaded {
     model: LocalModel,
@@ -73,7 +72,7 @@ struct PendingVectors {
     waker: Option<Waker>,
 }
 
-/// Answers exactly once, also where the work was thrown away or broke off.
+/// Answers exactly once, also where the work was dropped or panicked.
 struct Sender(Arc<Mutex<PendingVectors>>);
 
 impl Sender {
@@ -88,7 +87,7 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        // The waiting caller has the last other handle. Without one nobody waits, or the answer is there already.
+        // The waiting caller holds the only other handle. Without it no caller waits, or the answer was given.
         let is_answered = {
             let answer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             answer.vectors.is_some()

@@ -1,5 +1,5 @@
-//! What was last indexed: which files, with which analyser and model. Written last, so that what it says is there is
-//! there; tells what has changed since. Knows no content.
+//! The manifest of the last indexing: its files, analyser and model. Written last, so that everything it lists exists; shows the changes
+//! since then. Knows no content.
 
 use crate::embed::Embedder;
 use crate::ingest::{Changes, IngestReport};
@@ -11,13 +11,13 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "manifest.json";
-/// Raised when what the file says changes its meaning.
+/// Raised when the meaning of the file's content changes.
 const FORMAT: u32 = 1;
-/// Raised when the same text gives other terms or other passages.
+/// Raised when the same text gives different terms or passages.
 pub(crate) const ANALYSER: u32 = 2;
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Why the manifest could not be written.
+/// The reason why the manifest could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{} cannot be written: {cause}; free space or name another data folder", .path.display())]
 pub struct ManifestError {
@@ -94,7 +94,7 @@ impl Manifest {
     }
 }
 
-/// Puts a manifest in the place of the last one, in one step, and says what has changed.
+/// Replaces the last manifest in one step, and returns the changes.
 pub(crate) fn replace(
     folder: &Path,
     manifest: &Manifest,
@@ -123,14 +123,14 @@ pub(crate) fn replace(
     }
 }
 
-/// Puts a file in the place of another in one step, durably. Where that fails, the other is as it was.
+/// Replaces a file in one step, durably. On failure the old file stays as it was.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut new_path = path.as_os_str().to_owned();
     new_path.push(".new");
     let new_path = PathBuf::from(new_path);
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    // Two that write at one time would tear each other's attempt apart; the folder is free again when it is closed.
+    // The lock keeps two writers apart, which would spoil each other's file; closing the folder releases it.
     let folder = File::open(folder)?;
     folder.lock()?;
     let written = (|| {
@@ -142,7 +142,7 @@ pub(crate) fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
         folder.sync_all()
     })();
     if written.is_err() {
-        // What is left of the attempt is of no use.
+        // The file of a failed attempt is useless.
         let _ = fs::remove_file(&new_path);
     }
     written

@@ -1,9 +1,9 @@
-//! What a Markdown text says of itself without front matter: its first heading. And a text in MDX without its modules, which
-//! are code. Knows no record.
+//! The title of a Markdown text without front matter: its first heading. Also removes the modules of an MDX text, which are code. Knows
+//! no record.
 
 use crate::record;
 
-/// The first heading of a text, of any depth, as plain words. Lines of code are none.
+/// The first heading of a text, of any depth, as plain words. Lines of code do not count.
 pub(crate) fn first_heading(text: &str) -> Option<String> {
     let mut before = "";
     for line in prose(text) {
@@ -21,7 +21,7 @@ pub(crate) fn first_heading(text: &str) -> Option<String> {
     None
 }
 
-/// A text in MDX as Markdown: without what it imports and exports, which ends at an empty line.
+/// An MDX text as Markdown: without its imports and exports, each of which ends at an empty line.
 pub(crate) fn without_modules(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut fence = Fence::default();
@@ -49,15 +49,15 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(move |line| !fence.holds(line))
 }
 
-/// Whether lines stand between fences of code.
+/// The state of reading fenced code.
 #[derive(Default)]
 struct Fence {
-    /// The mark that opened the code, and how often it stood there.
+    /// The mark that opened the code, and how often it was repeated.
     open: Option<(u8, usize)>,
 }
 
 impl Fence {
-    /// Whether this line, which follows those before, is code or a fence.
+    /// Takes the next line; whether it is code or a fence.
     fn holds(&mut self, line: &str) -> bool {
         let line = line.trim();
         let mark = line.bytes().next().filter(|mark| b"`~".contains(mark));
@@ -79,7 +79,7 @@ impl Fence {
     }
 }
 
-/// What follows one to six `#` and a space.
+/// The text after one to six `#` and a space.
 fn heading_text(line: &str) -> Option<&str> {
     let text = line.trim_start_matches('#');
     let depth = line.len() - text.len();
@@ -95,7 +95,7 @@ fn heading_text(line: &str) -> Option<&str> {
     )
 }
 
-/// A line that makes a heading of the line before it.
+/// Whether a line turns the line before it into a heading.
 fn is_underline(line: &str) -> bool {
     let line = line.trim();
     ["=", "-"]
@@ -103,7 +103,7 @@ fn is_underline(line: &str) -> bool {
         .any(|mark| line.len() >= 3 && line.trim_start_matches(mark).is_empty())
 }
 
-/// A heading without marks: links and pictures are their words, and tags and anchors are left out.
+/// A heading without marks: links and pictures become their words; tags and anchors are left out.
 fn plain(heading: &str) -> String {
     let heading = match heading.trim_end().strip_suffix('}') {
         Some(rest) => rest.rsplit_once("{#").map_or(heading, |(text, _)| text),

@@ -1,5 +1,4 @@
-//! The words of names, and which of them a misheard or misspelt word may stand for. Knows titles and aliases, not what
-//! the records say.
+//! The words of names, and the ones that a misheard or misspelt word may stand for. Knows titles and aliases, not the records' texts.
 
 use crate::analysis::{self, TextUse, Word};
 use crate::catalogue::Ordinal;
@@ -10,29 +9,29 @@ use std::collections::BTreeMap;
 use tantivy::tokenizer::TextAnalyzer;
 use unicode_normalization::UnicodeNormalization;
 
-/// Letters from which one slip is forgiven, and from which two are.
+/// The fewest letters of a word for which one slip, or two slips, are forgiven.
 const ONE_SLIP_LETTERS_MIN: usize = 5;
 const TWO_SLIPS_LETTERS_MIN: usize = 9;
-/// Letters from which a word may be known by its sound alone.
+/// The fewest letters of a word that may be matched by its sound alone.
 const SOUND_LETTERS_MIN: usize = 4;
-/// Digits of a sound's key below which too many words share it.
+/// The fewest digits of a sound's key; too many words share a shorter key.
 const SOUND_DIGITS_MIN: usize = 2;
-/// Names that one word may stand for.
+/// The most names that one word may stand for.
 const CANDIDATES_MAX: usize = 4;
-/// Words of names that are kept; a base with more of them has no misheard names among the rest.
+/// The most words of names that are kept; a base with more has no misheard names among the rest.
 const WORDS_MAX: usize = 200_000;
 
-/// Unknown words of a question that names are tried for.
+/// The most unknown words of a question that are looked up among names.
 const LOOKUPS_MAX: usize = 32;
-/// Names' words that are gone through for one question: each lookup goes through all of them up to three times, for a word
-/// alone and with either neighbour.
+/// The most words of names that one question reads: each lookup reads all of them up to three times, for a word alone and with either
+/// neighbour.
 const NAMES_READ_MAX: usize = 6_000_000;
 
-/// How surely a word stands for a name's word, by the way they are alike.
+/// The certainty that a word stands for a name's word, by the kind of likeness.
 const ONE_SLIP: f32 = 0.9;
 const TWO_SLIPS: f32 = 0.75;
 const SAME_SOUND: f32 = 0.7;
-/// What is taken off a sound's certainty for each letter that differs.
+/// The loss of a sound's certainty for each different letter.
 const LETTER_OFF: f32 = 0.04;
 
 /// Every word that occurs in a title or an alias.
@@ -41,22 +40,22 @@ pub(crate) struct Names {
     words: Vec<NameWord>,
     /// Places in `words`.
     by_sound: BTreeMap<String, Vec<u32>>,
-    /// The records that bear a name, in the order of their names' keys.
+    /// The records with a name, sorted by the keys of their names.
     whole: Vec<(WholeName, Ordinal)>,
 }
 
-/// Stands for all the terms of a name: the beginning of their SHA-256. There are as many names as records, and nobody asks how
-/// they were spelt.
+/// The key of a name: the beginning of the SHA-256 over its terms. There are as many names as records, and their spelling is never
+/// needed.
 type WholeName = [u8; 16];
 
-/// `None` where there are no terms.
+/// The key of a name by its terms; `None` without terms.
 fn whole_name<'a>(terms: impl Iterator<Item = &'a str>) -> Option<WholeName> {
     let terms: Vec<&[u8]> = terms.map(str::as_bytes).collect();
     let hash = sha256(&terms);
     hash.first_chunk().copied().filter(|_| !terms.is_empty())
 }
 
-/// The same of a name as it is written, for those that are the same words as others or have no word at all: `C#`, `It`.
+/// The key of a name as it is written, for names with the same words as others or without any word: `C#`, `It`.
 fn written_name(name: &str) -> Option<WholeName> {
     // No term has a space at its beginning.
     const WRITTEN: &str = " ";
@@ -69,16 +68,16 @@ fn written_name(name: &str) -> Option<WholeName> {
 struct NameWord {
     /// Without case and diacritics.
     plain: Box<str>,
-    /// As the index has it.
+    /// The word in the index.
     term: Box<str>,
-    /// As the record spells it.
+    /// The word in the record's spelling.
     spelling: Box<str>,
     letters: u32,
-    /// How many letters it has.
+    /// The number of its letters.
     length: u32,
 }
 
-/// A name's word that another word may stand for.
+/// A name's word that another word may stand for, with its certainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Candidate<'a> {
     pub(crate) term: &'a str,
@@ -88,7 +87,7 @@ pub(crate) struct Candidate<'a> {
 }
 
 impl Names {
-    /// Of the title and the aliases of each record, in the order of their ordinals.
+    /// Reads the title and the aliases of each record, in the order of their ordinals.
     pub(crate) fn of<'a>(
         records: impl Iterator<Item = (&'a String, &'a [String])>,
         analyser: &mut TextAnalyzer,
@@ -140,8 +139,8 @@ impl Names {
         }
     }
 
-    /// The records whose title or alias is exactly what was asked: as it is written, and by its terms in their order. The
-    /// latter count where there are none of the former among those that may be found.
+    /// The records whose title or alias is exactly the question: first as it is written, then by its terms in their order. The second
+    /// list counts if none of the first may be found.
     pub(crate) fn bearers(&self, asked: &str, terms: &[String]) -> [Vec<Ordinal>; 2] {
         let by_terms = whole_name(terms.iter().map(String::as_str));
         [written_name(asked), by_terms].map(|key| {
@@ -157,7 +156,7 @@ impl Names {
         &self.whole[start..start + count]
     }
 
-    /// The name's word of exactly that spelling, but for case and diacritics.
+    /// The name's word with exactly that spelling, ignoring case and diacritics.
     pub(crate) fn exact(&self, plain: &str) -> Option<Candidate<'_>> {
         let place = self
             .words
@@ -166,12 +165,12 @@ impl Names {
         Some(self.words[place].candidate(1.0))
     }
 
-    /// For how many words of one question names may be looked up: for fewer where there are very many names.
+    /// The number of words of one question that may be looked up: smaller where there are very many names.
     pub(crate) fn lookups(&self) -> usize {
         lookups_among(self.words.len())
     }
 
-    /// The words that one may stand for, the surest first.
+    /// The names' words that a word may stand for, the surest first.
     pub(crate) fn near(&self, plain: &str) -> Vec<Candidate<'_>> {
         let count = plain.chars().count();
         let slips = match count {
@@ -204,7 +203,7 @@ impl Names {
 
     fn sounding_like<'a>(&'a self, plain: &str, found: &mut Vec<Candidate<'a>>) {
         let key = sound::key(plain);
-        // Half of the letters may differ: vowels make up about as many.
+        // Half of the letters may differ: about as many are vowels.
         let distance_max = plain.chars().count() / 2;
         for place in self.by_sound.get(&key).into_iter().flatten() {
             let word = &self.words[*place as usize];
@@ -217,7 +216,7 @@ impl Names {
         }
     }
 
-    /// The two words that one was made of by leaving out the space.
+    /// The two words of a word whose space was left out.
     pub(crate) fn run_together(&self, plain: &str) -> Option<[Candidate<'_>; 2]> {
         const PART_BYTES_MIN: usize = 3;
         (PART_BYTES_MIN..plain.len().saturating_sub(PART_BYTES_MIN - 1))
@@ -228,13 +227,13 @@ impl Names {
             })
     }
 
-    /// The name's word that two neighbours are, with a space too many between them.
+    /// The name's word of two neighbours that a wrong space divides.
     pub(crate) fn torn_apart(&self, left: &Word, right: &Word) -> Option<Candidate<'_>> {
         let whole = format!("{}{}", left.plain, right.plain);
         let surest = self
             .exact(&whole)
             .or_else(|| self.near(&whole).first().copied())?;
-        // A part that is as like the name by itself explains it better.
+        // A part that is as similar to the name by itself is the better explanation.
         let longest = surest.term.len().max(1);
         (whole.len().abs_diff(longest) <= 4).then_some(surest)
     }
@@ -255,7 +254,7 @@ fn lookups_among(words: usize) -> usize {
     (NAMES_READ_MAX / each).clamp(1, LOOKUPS_MAX)
 }
 
-/// Which letters a word has, as a set of bits. Letters of a large alphabet share some; no slip changes more bits for that.
+/// The letters of a word, as a set of bits. Letters of a large alphabet share bits; a slip never changes more bits because of it.
 fn letters(word: &str) -> u32 {
     word.chars()
         .filter(|letter| letter.is_alphabetic())

@@ -1,32 +1,32 @@
-//! Says how far apart two spellings are. Knows no language and no index.
+//! The distance of two spellings. Knows no language and no index.
 
 use tantivy_fst::Automaton;
 
-/// Accepts the words that are one slip away from one: a byte changed, added or left out, or two neighbours swapped. It
-/// walks a dictionary's common beginnings once, so that most of the dictionary is never read.
+/// Accepts the words that differ from a word by one slip: a byte changed, added or left out, or two neighbours swapped. It walks a
+/// dictionary's common prefixes once, so that most of the dictionary is never read.
 ///
-/// A nondeterministic automaton in bit sets: bit `n` of a set stands for "the first `n` bytes of the word are behind".
+/// A nondeterministic automaton in bit sets: bit `n` of a set stands for "the first `n` bytes of the word were read".
 pub(crate) struct OneSlip {
-    /// For each byte, the places of the word that hold it.
+    /// For each byte, its positions in the word.
     places: [u64; 256],
     /// The bit of the whole word.
     end: u64,
 }
 
-/// Where in the word a reading may be.
+/// The possible positions of a reading in the word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     without_slip: u64,
-    /// Within a swap: the later of the two bytes has come, the earlier is awaited.
+    /// Within a swap: the later of the two bytes was read, the earlier one is expected.
     swapping: u64,
     after_slip: u64,
 }
 
 impl OneSlip {
-    /// Bytes, one fewer than a set has bits.
+    /// The most bytes of a word: one fewer than a set has bits.
     const WORD_BYTES_MAX: usize = 63;
 
-    /// `None` where the word is longer than any that is a word of a language.
+    /// `None` for a word that is too long for any language.
     pub(crate) fn from(word: &str) -> Option<Self> {
         if word.len() > Self::WORD_BYTES_MAX {
             return None;
@@ -82,8 +82,8 @@ impl Automaton for OneSlip {
     }
 }
 
-/// The distance of two texts where it is at most `distance_max`: how many characters to change, add, leave out, or swap with
-/// their neighbours.
+/// The distance of two texts if it is at most `distance_max`: the number of characters to change, add, leave out, or swap with their
+/// neighbours.
 pub(crate) fn distance(left: &str, right: &str, distance_max: usize) -> Option<usize> {
     if left.is_ascii() && right.is_ascii() {
         return between(left.as_bytes(), right.as_bytes(), distance_max);

@@ -1,4 +1,4 @@
-//! What a base is made with, who watches its making, and why it cannot be made. Knows no step of it.
+//! The options for making a base, its observer, and the errors of making it. Knows no step of it.
 
 use crate::access::Access;
 use crate::dense::Patience;
@@ -12,30 +12,30 @@ use crate::vector_store::VectorStoreError;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a base is made with, besides its records.
+/// The inputs of a base besides its records.
 #[derive(Clone, Default)]
 pub struct Options {
     pub limits: IngestLimits,
-    /// A first folder of one of the names here holds that namespace.
+    /// The namespaces. A first folder with one of their names holds that namespace.
     pub access: Access,
-    /// Without one, HTML pages and PDF files are no records.
+    /// The reader of HTML pages and PDF files. Without one they are no records.
     pub documents: Option<Arc<dyn DocumentReader>>,
     pub embedder: EmbedderPresence,
-    /// The data folder, in which vectors outlive the process; without one they are made at every start.
+    /// The data folder, which keeps vectors beyond the process; without one they are made at every start.
     pub data: Option<PathBuf>,
-    /// Without one, answers wait for their vectors however long they take.
+    /// Limits the wait for a question's vector; without one answers wait however long it takes.
     pub machine: Option<Arc<dyn Machine>>,
     pub patience: Patience,
     pub embedding: Embedding,
 }
 
-/// Whether there is a model that makes vectors.
+/// The model that makes vectors, if there is one.
 #[derive(Clone, Default)]
 pub enum EmbedderPresence {
     /// Records are found by their words alone.
     #[default]
     NotWanted,
-    /// The same, though there should be one, which every answer says.
+    /// The same, but a model is expected; every answer reports that it is missing.
     Missing,
     Present(Arc<dyn Embedder>),
 }
@@ -53,19 +53,19 @@ impl EmbedderPresence {
     }
 }
 
-/// Which passages get vectors.
+/// The passages that get vectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Embedding {
     /// All of them, however long that takes.
     #[default]
     All,
-    /// Those whose vectors are kept already. The records of the others are found by their words.
+    /// Passages with a stored vector. Records of other passages are found by their words.
     AtHand,
 }
 
-/// Who watches the making of a base.
+/// The observer of the making of a base.
 pub struct Observer<'a> {
-    /// Milliseconds since any moment.
+    /// Milliseconds since any fixed moment.
     pub clock_ms: &'a dyn Fn() -> u64,
     pub progress: &'a mut dyn FnMut(Progress),
 }
@@ -73,15 +73,15 @@ pub struct Observer<'a> {
 /// How far the embedding is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// Passages embedded by now, those known from before not counted.
+    /// Passages embedded so far, without those known from before.
     pub done: usize,
     pub total: usize,
     pub per_second: f64,
-    /// At the rate so far; `None` before there is one.
+    /// The remaining time at the rate so far; `None` before there is a rate.
     pub left_ms: Option<u64>,
 }
 
-/// Why a knowledge base could not be opened. Bad records are no reason; they are in the report.
+/// The reason why a knowledge base could not be opened. Bad records do not prevent it; they are in the report.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error(transparent)]

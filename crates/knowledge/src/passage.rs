@@ -1,18 +1,17 @@
-//! Cuts a record's text into the passages that are embedded: short enough for a model to read whole, at headings,
-//! paragraphs and sentences. Knows no model; how long a text is to one is told to it.
+//! Cuts a record's text into the passages that are embedded: short enough for a model to read whole, at headings, paragraphs and
+//! sentences. Knows no model; a function counts the tokens.
 
 use std::ops::Range;
 use windlass_tool::handler::Record;
 
-/// Tokens of a passage without its title. The smallest model at hand reads 256 with it.
+/// The most tokens of a passage without its title. The smallest model reads 256 with it.
 const TOKENS_MAX: usize = 200;
-/// Tokens from which a passage may end where a section does; a shorter one goes on into the next.
+/// The fewest tokens of a passage that ends with its section; a shorter one continues into the next section.
 const SECTION_TOKENS_MIN: usize = 60;
-/// Bytes of a sentence. A longer one is data or has no full stops, and is cut at a word.
+/// The most bytes of a sentence. A longer one is data or has no full stops, and is cut at a word.
 const SENTENCE_BYTES_MAX: usize = 600;
 
-/// The passages of a record, each with the title and the headings that it stands under. A record without text has one:
-/// its title.
+/// The passages of a record, each with the title and its headings. A record without text has one passage: its title.
 pub(crate) fn split(record: &Record, count: &dyn Fn(&str) -> usize) -> Vec<String> {
     let body = record.body.trim();
     if body.len() <= TOKENS_MAX || count(body) <= TOKENS_MAX {
@@ -21,7 +20,7 @@ pub(crate) fn split(record: &Record, count: &dyn Fn(&str) -> usize) -> Vec<Strin
     cut(record, count).passages
 }
 
-/// Where a passage lies in the text of a record that has so many of them. `None` where it is cut otherwise.
+/// The range of a passage in the text of a record with `count` passages. `None` where the text is now cut differently.
 pub(crate) fn place(
     record: &Record,
     nth: usize,
@@ -70,9 +69,9 @@ struct Cutter<'a> {
     sentences: Vec<(&'a str, usize)>,
     tokens: usize,
     passages: Vec<String>,
-    /// Where each lies in the body.
+    /// The range of each passage in the body.
     places: Vec<Range<usize>>,
-    /// Whether the current passage holds nothing but the end of the one before it.
+    /// Whether the current passage holds only the end of the previous one.
     is_overlap_only: bool,
 }
 
@@ -94,7 +93,7 @@ impl<'a> Cutter<'a> {
             let last = self.sentences.last().copied();
             self.finish();
             self.name_section();
-            // A sentence of overlap keeps what refers back to it findable.
+            // A sentence of overlap keeps references to it findable.
             if let Some((text, overlap)) =
                 last.filter(|(_, overlap)| overlap + tokens <= TOKENS_MAX)
             {
@@ -118,7 +117,7 @@ impl<'a> Cutter<'a> {
             let text = texts.join(" ");
             self.passages
                 .push(joined(self.title, &self.heading_line, &text));
-            // Sentences are parts of the body, so that their places are those of their addresses.
+            // Sentences are slices of the body, so their positions follow from their addresses.
             let place = |text: &str| text.as_ptr().addr() - self.body.as_ptr().addr();
             let ends = self.sentences.first().zip(self.sentences.last());
             let range = ends.map(|((first, _), (last, _))| place(first)..place(last) + last.len());
@@ -133,7 +132,7 @@ impl<'a> Cutter<'a> {
 fn joined(title: &str, headings: &str, text: &str) -> String {
     let mut passage = title.to_owned();
     for part in [headings, text] {
-        // A first heading repeats the title more often than not.
+        // The first heading often repeats the title.
         if !part.is_empty() && part != title {
             passage.push('\n');
             passage.push_str(part);
@@ -285,7 +284,7 @@ mod tests {
         }
     }
 
-    /// What a text was cut into is kept, so that a text which is cut otherwise needs another number.
+    /// Cuts are stored, so a change of the cutting needs a new number.
     #[test]
     fn the_analysers_number_stands_for_these_passages() {
         let body: String = (0..400)

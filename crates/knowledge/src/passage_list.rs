@@ -1,8 +1,8 @@
-//! Keeps which passages each text was cut into, as their hashes, so that a start need not cut what was cut before. Knows no
-//! vector, and no text but by its hash.
+//! Stores the passages of each text as their hashes, so that a start need not cut known texts again. Knows no vector, and texts only by
+//! their hashes.
 //!
-//! One file for each model, which says how long a passage may be. It is written whole and put in the place of the one before
-//! in one step, so that a crash leaves one of the two; its checksum tells whatever else may have happened to it.
+//! One file for each model, because the model limits the length of a passage. The file is written whole and replaced in one step, so that
+//! a crash leaves the old or the new one; its checksum detects any other damage.
 
 use crate::embed::Model;
 use crate::hash::{Hash, hex, sha256};
@@ -17,20 +17,20 @@ use std::path::{Path, PathBuf};
 const MAGIC: &[u8; 8] = b"WLPAS\x00\x00\x01";
 const HASH_BYTES: usize = size_of::<Hash>();
 const COUNT_BYTES: usize = size_of::<u32>();
-/// A longer file is none of ours: it would hold four million passages.
+/// The most bytes of a list; a longer file would hold four million passages and cannot be ours.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// The passages of every text that was cut, for one model.
+/// The passages of every cut text, for one model.
 pub(crate) struct PassageList {
     pub(crate) path: PathBuf,
     header: Vec<u8>,
     bytes: Vec<u8>,
-    /// Where in the bytes the hashes of a text's passages lie.
+    /// The range of the bytes with the hashes of a text's passages.
     texts: HashMap<Hash, Range<usize>>,
     pub(crate) state: ListState,
 }
 
-/// As what a list was found.
+/// The state in which a list was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListState {
     Whole,
@@ -39,7 +39,7 @@ pub(crate) enum ListState {
 }
 
 impl PassageList {
-    /// Reads the list of a model. One that is not there, cannot be read or is not whole has nothing in it.
+    /// Reads the list of a model. A missing, unreadable or damaged list counts as empty.
     pub(crate) fn read(folder: &Path, model: &Model) -> Self {
         let whole = whole(model);
         let mut header = MAGIC.to_vec();
@@ -67,18 +67,18 @@ impl PassageList {
         list
     }
 
-    /// The hashes of a text's passages in their order, where the text was cut before.
+    /// The hashes of a text's passages in their order, if the text was cut before.
     pub(crate) fn passages(&self, text: &Hash) -> Option<&[Hash]> {
         let (passages, _) = self.bytes.get(self.texts.get(text)?.clone())?.as_chunks();
         Some(passages)
     }
 
-    /// How many texts it has.
+    /// The number of texts in the list.
     pub(crate) fn len(&self) -> usize {
         self.texts.len()
     }
 
-    /// Puts a list of other texts in the place of this one, durably.
+    /// Replaces this list by a list of other texts, durably.
     pub(crate) fn replace<'a>(
         &self,
         entries: impl Iterator<Item = (&'a Hash, Vec<Hash>)>,
@@ -93,7 +93,7 @@ impl PassageList {
         let checksum = sha256(&[&content]);
         content.extend_from_slice(&checksum);
         if u64::try_from(content.len()).is_ok_and(|bytes| bytes > BYTES_MAX) {
-            // It could not be read again.
+            // A list of this size could not be read again.
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         replace_file(&self.path, &content)
@@ -107,7 +107,7 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where the passages of each text lie; `None` where the bytes are not a whole list of that header.
+/// The range of each text's passages; `None` where the bytes are not a whole list with that header.
 fn texts(bytes: &[u8], header: &[u8]) -> Option<HashMap<Hash, Range<usize>>> {
     let (content, checksum) = bytes.split_last_chunk::<HASH_BYTES>()?;
     if !content.starts_with(header) || sha256(&[content]) != *checksum {

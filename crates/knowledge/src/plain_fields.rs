@@ -1,16 +1,15 @@
-//! Reads the front matter that most files have without a YAML reader: lines of `name: value`, whose value is text, a
-//! quoted text, a small number or a list of these between brackets. Knows nothing else of YAML, and answers nothing
-//! wherever the least thing is unusual, so that the reader of all YAML takes it.
+//! Reads the usual front matter without a YAML reader: lines of `name: value`, whose value is text, a quoted text, a small number or a
+//! list of these in brackets. Knows nothing else of YAML, and returns `None` for anything unusual, which the YAML reader then reads.
 
 use serde_json::{Map, Value};
 
-/// Words that mean something to some reader of YAML, in any case.
+/// Words with a meaning in some YAML reader, in any case.
 const MEANINGFUL: [&str; 12] = [
     "false", "inf", "infinity", "n", "nan", "no", "null", "off", "on", "true", "y", "yes",
 ];
-/// Letters of a field's name; YAML has a limit, too.
+/// The most letters of a field's name; YAML has a limit, too.
 const NAME_MAX: usize = 64;
-/// Digits of a number that any reader takes for the same one.
+/// The most digits of a number that all readers read alike.
 const DIGITS_MAX: usize = 9;
 
 /// The fields of front matter with its opening line; `None` for all but the plainest.
@@ -29,7 +28,7 @@ pub(crate) fn read(front: &str) -> Option<Map<String, Value>> {
             true => field(value.trim_matches(' '))?,
             false => return None,
         };
-        // A name that is there twice is a mistake to be told.
+        // A repeated name is a mistake to be reported.
         if fields.insert(name.to_owned(), value).is_some() {
             return None;
         }
@@ -51,7 +50,7 @@ fn field(text: &str) -> Option<Value> {
     items.collect::<Option<Vec<_>>>().map(Value::Array)
 }
 
-/// Where a value stands.
+/// The position of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ValuePosition {
     Line,
@@ -72,13 +71,13 @@ fn one(text: &str, place: ValuePosition) -> Option<Value> {
     }
 }
 
-/// Without what would end the text, or say something of a letter.
+/// Whether a quoted text may hold the letter: not the closing mark or an escape.
 fn is_quoted(letter: char) -> bool {
     letter.is_alphanumeric() || ((' '..='~').contains(&letter) && !matches!(letter, '"' | '\\'))
 }
 
 fn is_plain(text: &str, place: ValuePosition) -> bool {
-    // A colon is a letter like any other unless a space follows it, or nothing.
+    // A colon is an ordinary letter unless a space or nothing follows it.
     let has_mark = text.contains(": ") || text.ends_with(':');
     let is_letter = |letter: char| match letter {
         ' ' | '.' | ';' | '(' | ')' | '\'' | '/' | '-' | '_' | '+' | '!' => true,
@@ -92,7 +91,7 @@ fn is_plain(text: &str, place: ValuePosition) -> bool {
             .any(|word| word.eq_ignore_ascii_case(text))
 }
 
-/// A day, which YAML has no other meaning for than its text.
+/// A day, which YAML reads as text.
 fn is_date(text: &str) -> bool {
     let is_of_form = |(place, byte): (usize, u8)| match place {
         4 | 7 => byte == b'-',
@@ -101,7 +100,7 @@ fn is_date(text: &str) -> bool {
     text.len() == 10 && text.bytes().enumerate().all(is_of_form)
 }
 
-/// Zeros before a number mean something else to some.
+/// Reads a number. Some readers give leading zeros another meaning.
 fn number(text: &str) -> Option<Value> {
     let is_small = text.len() <= DIGITS_MAX && (text == "0" || !text.starts_with('0'));
     let is_number = is_small && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -133,7 +132,7 @@ mod tests {
         assert_eq!(read(&front).map(Value::Object), Some(fields));
     }
 
-    /// Pieces that fronts are made of by chance, the harmless and those that mean something to YAML.
+    /// Pieces of random front matter, harmless ones and ones with a meaning in YAML.
     const PIECES: &[&str] = &[
         "a",
         "B",
@@ -280,7 +279,7 @@ mod tests {
         );
     }
 
-    /// Each pair of pieces alone, so that no combination is left to chance.
+    /// Tests each pair of pieces, so that no combination is left to chance.
     #[test]
     fn no_two_pieces_mean_another_thing_here() {
         for first in PIECES {

@@ -1,5 +1,5 @@
-//! Makes terms of what somebody asked: the words that the base knows, and in place of the others those that may have
-//! been meant. Knows words and names, not ranking.
+//! Turns a question into terms: the words that the base knows, and for unknown words the ones that may have been meant. Knows words and
+//! names, not ranking.
 
 use crate::analysis::{self, Word};
 use crate::compounds::{self, Evidence, Related};
@@ -10,41 +10,41 @@ use std::collections::HashMap;
 use tantivy::Score;
 use tantivy::tokenizer::TextAnalyzer;
 
-/// Terms of one query; of more the rarest count. A spoken question has fewer.
+/// The most terms of one query; beyond that the rarest count. A spoken question has fewer.
 const TERMS_MAX: usize = 128;
-/// Bytes of a query that are read, in whole characters. The longest spoken question is a fraction of this.
+/// The most bytes of a query that are read, in whole characters. The longest spoken question is a fraction of this.
 const QUERY_BYTES_MAX: usize = 16 * 1024;
-/// Unknown words of a query for which similar ones are looked up in the texts.
+/// The most unknown words of a query for which similar ones are searched in the texts.
 const TEXT_LOOKUPS_MAX: usize = 3;
-/// Words tried in place of an unknown one.
+/// The most words that replace an unknown one.
 const SIMILAR_WORDS_MAX: usize = 4;
-/// Letters from which a word of the text may be misspelt and still be meant.
+/// The fewest letters of a word of the texts that may have been misspelt.
 const SIMILAR_LETTERS_MIN: usize = 5;
-/// How much a similar word of the text counts against the word itself.
+/// The weight of a similar word of the texts against the word itself.
 const SIMILAR_WEIGHT: Score = 0.6;
-/// How often a word counts that is said again and again.
+/// The greatest count of a repeated word.
 const SAID_MAX: Score = 8.0;
-/// Words of one question that are added because they are compounds of its words, or parts of them.
+/// The most words of one question that are added as compounds of its words, or as parts of them.
 const RELATED_MAX: usize = 48;
-/// How sure a name must be to be put in place of what was said before the question is embedded.
+/// The least certainty of a name that replaces words before the question is embedded.
 const CORRECTION_CERTAINTY_MIN: f32 = 0.5;
-/// How sure it must be that two words are one name torn apart: two words have more names that are near by chance.
+/// The least certainty that two words are one divided name: two words have more near names by chance.
 const TORN_CERTAINTY_MIN: f32 = 0.6;
 
-/// A query as the base reads it.
+/// A query as the base understands it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Understanding {
-    /// The rarest first.
+    /// The terms, the rarest first.
     pub(crate) terms: Vec<QueryTerm>,
-    /// The query with names in place of the words that were taken for them.
+    /// The query with names in place of the words that stand for them.
     pub(crate) text: String,
     /// Its terms in their order, for whole names.
     pub(crate) sequence: Vec<String>,
-    /// The query as it came, for names that are more than their words.
+    /// The original query, for names that are more than their words.
     pub(crate) asked: String,
 }
 
-/// The words of a query, whatever is in it.
+/// The words of a query of any content.
 pub(crate) struct QueryWords<'a> {
     query: &'a str,
     words: Vec<Word>,
@@ -61,15 +61,15 @@ impl<'a> QueryWords<'a> {
         Self { query, words }
     }
 
-    /// Each of its terms once.
+    /// Its terms, each once.
     #[cfg(feature = "postgres")]
     pub(crate) fn terms(&self) -> std::collections::BTreeSet<&str> {
         self.words.iter().map(|word| word.term.as_str()).collect()
     }
 }
 
-/// Reads a query. `is_known` tells of a term that the base has whether any of the records has it that may be found; of the
-/// others not even their words may show, so that a word which only they have is read as one that is not there.
+/// Understands a query. `is_known` tells whether an allowed record has a term of the base. Not even the words of other records may show,
+/// so a word that only they have counts as unknown.
 pub(crate) fn understand(
     asked: QueryWords<'_>,
     index: &dyn Vocabulary,
@@ -95,7 +95,7 @@ pub(crate) fn understand(
     }
     let mut frequencies = Vec::with_capacity(words.len());
     for word in &words {
-        // A word counts as often as it is said, the first time.
+        // The first occurrence gets the count of all repetitions.
         let frequency = match said.remove(word.term.as_str()) {
             Some(weight) => {
                 let frequency = match index.document_frequency(&word.term)? {
@@ -113,7 +113,7 @@ pub(crate) fn understand(
         };
         frequencies.push(frequency);
     }
-    // A piece of a word is no name, and no word that makes the sentence is a slip for one.
+    // A part of a word is no name, and a function word is no slip for one.
     let whole = |place: usize| words.get(place).filter(|word| !word.is_part);
     let mut explained = None;
     for (place, word) in words.iter().enumerate() {
@@ -140,7 +140,7 @@ pub(crate) fn understand(
     let corrected = reader.corrected(query);
     let sequence = sequence(&words, &reader.corrections);
     let mut terms = reader.chosen;
-    // Stable, so that among equally rare terms those that were said first stay.
+    // The sort is stable, so that equally rare terms keep their order.
     terms.sort_by_key(|term| term.document_frequency);
     terms.truncate(TERMS_MAX);
     Ok(Understanding {
@@ -161,12 +161,12 @@ struct QueryReader<'a> {
     index: &'a dyn Vocabulary,
     names: &'a Names,
     is_german: bool,
-    /// Words that may still be added for what they are made of.
+    /// The compounds and parts that may still be added.
     related_left: usize,
     chosen: Vec<QueryTerm>,
     corrections: Vec<Correction<'a>>,
     name_lookups_left: usize,
-    /// Terms that similar words of the texts may stand for as well, and the names that do.
+    /// Terms for which similar words of the texts are possible, and the names that may explain them.
     unexplained: Vec<Unexplained>,
 }
 
@@ -176,7 +176,7 @@ struct Unexplained {
     surest: f32,
 }
 
-/// Bytes of a query with the names that stand for them.
+/// A range of the query's bytes, and the names that replace it.
 struct Correction<'a> {
     start: usize,
     end: usize,
@@ -250,7 +250,7 @@ impl<'a> QueryReader<'a> {
     fn relate(&mut self, word: &Word, frequency: u64) -> Result<(), IndexError> {
         let compounds = self.index.compounds();
         let mut related = compounds.containing(&word.plain, &word.term, self.is_german);
-        // English has compounds, too. A word that its texts have finds enough without them.
+        // English has compounds, too. A word of its texts finds enough without them.
         if !self.is_german && frequency > 0 {
             related.retain(|related| related.evidence == Evidence::Seam);
         } else {
@@ -262,7 +262,7 @@ impl<'a> QueryReader<'a> {
         self.related_left -= related.len();
         for Related { term, evidence } in related {
             let other = self.index.document_frequency(&term)?;
-            // A rare compound must not count more than the word that was said.
+            // A rare compound must not weigh more than the word of the question.
             let weight = match frequency {
                 0 => evidence.weight(),
                 _ => {
@@ -276,7 +276,7 @@ impl<'a> QueryReader<'a> {
         Ok(())
     }
 
-    /// Looks for similar words of the texts, for those words first that no name explains, or the least surely.
+    /// Searches the texts for similar words: first for words that no name explains, or the least surely.
     fn look_into_texts(&mut self) -> Result<(), IndexError> {
         let mut unexplained = std::mem::take(&mut self.unexplained);
         unexplained.sort_by(|left, right| left.surest.total_cmp(&right.surest));
@@ -342,7 +342,7 @@ fn only_term(word: &str, analyser: &mut TextAnalyzer) -> Option<String> {
     found.filter(|_| !stream.advance())
 }
 
-/// The terms of a query in their order, with those of the names in place of what they stand for.
+/// The terms of a query in their order, with the names' terms in place of the words that they replace.
 fn sequence(words: &[Word], corrections: &[Correction<'_>]) -> Vec<String> {
     let mut sequence = Vec::with_capacity(words.len());
     for word in words.iter().filter(|word| !word.is_part) {

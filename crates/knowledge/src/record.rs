@@ -1,12 +1,11 @@
-//! What a good record is: the rules for its fields, their limits, and the cleaning that they go through on the way in.
-//! Knows no file and no index.
+//! The definition of a good record: the rules for its fields, their limits, and the cleaning of its texts. Knows no file and no index.
 
 use crate::asset;
 use crate::date::{self, DayEdge};
 use serde_json::Value;
 use windlass_tool::handler::Record;
 
-/// The namespace of a record that names none.
+/// The namespace of a record without one.
 pub const DEFAULT_NAMESPACE: &str = "public";
 
 pub(crate) const ID_BYTES_MAX: usize = 128;
@@ -18,13 +17,13 @@ const TAGS_MAX: usize = 64;
 const TAG_CHARACTERS_MAX: usize = 64;
 const URL_BYTES_MAX: usize = 2_048;
 
-/// What is wrong with one field of a record.
+/// The problem of a record's field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` {problem}")]
 pub struct RecordError {
-    /// As the front matter spells it.
+    /// The field's name as the front matter spells it.
     pub field: &'static str,
-    /// What is wrong and what to do, to be read after the field's name.
+    /// The problem and its cure, to be read after the field's name.
     pub problem: String,
 }
 
@@ -85,17 +84,17 @@ pub(crate) fn admit(mut record: Record) -> Result<Record, RecordError> {
     Ok(record)
 }
 
-/// The form in which ids are kept and compared.
+/// The form in which ids are stored and compared.
 pub(crate) fn id(text: &str) -> String {
     text.trim().to_ascii_lowercase()
 }
 
-/// The form in which tags are kept and compared.
+/// The form in which tags are stored and compared.
 pub(crate) fn tag(text: &str) -> String {
     clean_line(text).to_lowercase()
 }
 
-/// A title made of a text that was not written as one.
+/// A title from a text that was not written as a title.
 pub(crate) fn title(text: &str) -> String {
     let mut line = clean_line(text);
     if let Some((end, _)) = line.char_indices().nth(TITLE_CHARACTERS_MAX) {
@@ -105,7 +104,7 @@ pub(crate) fn title(text: &str) -> String {
     line
 }
 
-/// A word of the base's own vocabulary: a type or a namespace.
+/// Whether a text can be a word of the base's own vocabulary: a type or a namespace.
 pub(crate) fn is_word(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|byte| byte.is_ascii_lowercase())
@@ -113,7 +112,7 @@ pub(crate) fn is_word(text: &str) -> bool {
         && text.len() <= WORD_BYTES_MAX
 }
 
-/// What holds the fields of a record in a file of that kind, as messages name it.
+/// The container of a record's fields in a file of that kind, as messages name it.
 pub(crate) fn fields_of(source_type: &str) -> &'static str {
     match source_type {
         "markdown" => "the front matter",
@@ -221,7 +220,7 @@ fn check_url(url: &str) -> Result<(), RecordError> {
     ))
 }
 
-/// Whether a record that is an asset says where it lies.
+/// Checks that an asset names its file or address.
 fn check_asset(record: &Record) -> Result<(), RecordError> {
     if asset::kind(record).is_none() {
         return Ok(());
@@ -248,7 +247,7 @@ fn stays_inside(path: &str) -> bool {
             .all(|part| !part.is_empty() && !part.starts_with('.') && !part.contains(['\\', ':']))
 }
 
-/// Enough of a bad value to know it by.
+/// The beginning of a bad value, long enough to recognise it.
 fn shortened(text: &str) -> String {
     const CHARACTERS_MAX: usize = 60;
     match text.char_indices().nth(CHARACTERS_MAX) {
@@ -257,9 +256,9 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Characters that mean nothing in a record's text and can lie about it on a screen, or say to a model what nobody sees:
-/// control characters, those that turn the direction of writing, those without width that join no letters, fillers, and the
-/// variations and tags that can carry a text of their own.
+/// Characters without meaning in a record's text that can mislead a reader on a screen, or carry hidden text to a model: control
+/// characters, marks that change the direction of writing, characters without width that join no letters, fillers, and variations and
+/// tags.
 fn is_unwanted(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -270,7 +269,7 @@ fn is_unwanted(character: char) -> bool {
         )
 }
 
-/// A text without its unwanted characters. The sign that has the symbol before it drawn as a picture stays, once.
+/// A text without its unwanted characters. The mark that turns the symbol before it into a picture stays, once.
 fn wanted(text: &str) -> impl Iterator<Item = char> {
     let mut before = '\0';
     text.chars().filter(move |character| {
@@ -287,7 +286,7 @@ fn wanted(text: &str) -> impl Iterator<Item = char> {
     })
 }
 
-/// One line: without unwanted characters, and with single spaces.
+/// The text as one line: without unwanted characters, and with single spaces.
 pub(crate) fn clean_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for word in text.split_whitespace() {
@@ -302,7 +301,7 @@ pub(crate) fn clean_line(text: &str) -> String {
 }
 
 fn clean_body(text: &str) -> String {
-    // Most text is plain, and a look at its bytes is enough to know.
+    // Most text is plain, which its bytes show cheaply.
     if text
         .bytes()
         .all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'))

@@ -1,5 +1,5 @@
-//! The knowledge base as tools see it: searches by words, by meaning and by name over records in memory. Knows no tool
-//! and no file; whose records somebody may read is told to it.
+//! The knowledge base as tools see it: searches by words, by meaning and by name over records in memory. Knows no tool and no file; the
+//! rights of readers are given to it.
 
 use crate::access::Access;
 use crate::catalogue::{self, Allowed, Catalogue, Ordinal};
@@ -19,7 +19,7 @@ use windlass_tool::handler::{
 };
 use windlass_tool::kind::Mode;
 
-/// Records in memory and the indexes over them. A clone is one more handle to the same base, which never changes.
+/// Records in memory and the indexes over them. Clones share the same base, which never changes.
 #[derive(Clone)]
 pub struct KnowledgeBase(pub(crate) Arc<Base>);
 
@@ -29,7 +29,7 @@ pub(crate) struct Base {
     pub(crate) names: Names,
     pub(crate) dense: Option<Dense>,
     pub(crate) access: Access,
-    /// Whether there should be a model, and there is none.
+    /// Whether a model is expected and missing.
     pub(crate) embedder_is_missing: bool,
 }
 
@@ -42,13 +42,13 @@ impl KnowledgeBase {
         self.len() == 0
     }
 
-    /// The namespace that is searched where a request of somebody whom nobody knows names none: `public`, or the first one
-    /// that everybody may read where the base has no such namespace.
+    /// The namespace that is searched where an anonymous request names none: `public`, or, if the base has no such namespace, the first
+    /// one that everybody may read.
     pub fn default_namespace(&self) -> &str {
         catalogue::default_namespace(self.0.catalogue.facets(), &self.0.access, None)
     }
 
-    /// The best way of finding that the base has.
+    /// The best retrieval that the base has.
     pub fn best_retrieval(&self) -> Retrieval {
         match self.0.dense {
             Some(_) => Retrieval::Hybrid,
@@ -56,7 +56,7 @@ impl KnowledgeBase {
         }
     }
 
-    /// How many vectors the base has; 0 without a model.
+    /// The number of vectors in the base; 0 without a model.
     pub fn vector_count(&self) -> usize {
         self.0.dense.as_ref().map_or(0, |dense| dense.index.len())
     }
@@ -72,13 +72,13 @@ impl KnowledgeBase {
         self.0.catalogue.records()
     }
 
-    /// Those that somebody may read, in the same order.
+    /// The records that a user may read, in the same order.
     pub fn readable(&self, reader: &KnowledgeReader) -> impl Iterator<Item = &Arc<Record>> {
         self.records()
             .filter(|record| self.0.access.may_read(reader, &record.namespace))
     }
 
-    /// The ids of the best records of the whole base, found in one way.
+    /// The ids of the best records of the whole base, by one retrieval.
     pub(crate) async fn ranked_ids(
         &self,
         query: &str,
@@ -127,7 +127,7 @@ impl Knowledge for KnowledgeBase {
         Box::pin(async move { base.search(&request).await })
     }
 
-    /// A request without a namespace finds the record in any of them, for an id is unique in the whole base.
+    /// A request without a namespace finds the record in any namespace, because an id is unique in the whole base.
     fn get(
         &self,
         request: GetRequest,
@@ -141,7 +141,7 @@ impl Knowledge for KnowledgeBase {
 }
 
 impl Base {
-    /// Reads a question as a base would that had the allowed records' words alone.
+    /// Understands a question like a base with only the words of the allowed records.
     pub(crate) fn understand(
         &self,
         query: &str,
@@ -160,7 +160,7 @@ impl Base {
             .understand(&request.query, &allowed)
             .map_err(unavailable)?;
         let (vector, degraded) = match &self.dense {
-            // Where there is nothing to find, no model needs to be asked.
+            // The model is asked only if records may be found.
             Some(dense) if !allowed.is_none() && !request.query.trim().is_empty() => {
                 match dense
                     .questions
@@ -224,7 +224,7 @@ impl Base {
         })
     }
 
-    /// The other namespaces that have records with words of the question, the best first.
+    /// The other namespaces whose records have words of the question, the best first.
     fn other_namespaces(
         &self,
         request: &SearchRequest,
@@ -251,7 +251,7 @@ impl Base {
         ))
     }
 
-    /// Where in a record's text the passage lies that is closest to a question; `None` where the text is one passage.
+    /// The range of a record's passage that is closest to a question; `None` where the text is one passage.
     fn closest_place(&self, ordinal: Ordinal, vector: &[f32]) -> Option<Range<usize>> {
         let dense = self.dense.as_ref()?;
         let (nth, passages) = dense.index.closest_passage(vector, ordinal)?;
@@ -259,7 +259,7 @@ impl Base {
         passage::place(self.catalogue.record(ordinal)?, nth, passages, &count)
     }
 
-    /// The records whose whole name was said. What is hidden must not decide which way of bearing it counts.
+    /// The records whose whole name is the question. Hidden records must not decide which kind of match counts.
     fn bearers(&self, understanding: &Understanding, allowed: &Allowed) -> BTreeSet<Ordinal> {
         self.names
             .bearers(&understanding.asked, &understanding.sequence)
@@ -273,7 +273,7 @@ impl Base {
             .unwrap_or_default()
     }
 
-    /// The best records with their scores, the best first and equals by their ids.
+    /// The best records with their scores, the best first; equal ones by their ids.
     fn rank(
         &self,
         understanding: &Understanding,
@@ -336,8 +336,7 @@ impl Base {
     }
 }
 
-/// The records that are closest, in no order, and of equally close ones the first. Those that are not close at all are
-/// none of them.
+/// The closest records, in no order; of equally close ones the first. Records without any closeness are left out.
 fn closest(closeness: &[f32], count: usize) -> Vec<Ordinal> {
     if count == 0 {
         return Vec::new();
@@ -347,8 +346,7 @@ fn closest(closeness: &[f32], count: usize) -> Vec<Ordinal> {
             .total_cmp(&closeness[*left as usize])
             .then(left.cmp(right))
     };
-    // Twice as many as wanted are gathered before the worse half is dropped, and whatever is worse than all that is left
-    // is passed over from then on.
+    // Twice the wanted number is gathered before the worse half is dropped; from then on records below the worst kept one are skipped.
     let mut best: Vec<Ordinal> = Vec::with_capacity(2 * count);
     let mut floor = 0.0;
     for (ordinal, close) in (0..).zip(closeness) {
@@ -366,12 +364,12 @@ fn closest(closeness: &[f32], count: usize) -> Vec<Ordinal> {
     best
 }
 
-/// As an answer says that there is no model where there should be one.
+/// The note of an answer that the expected model is missing.
 pub(crate) fn without_model() -> String {
     MODEL_UNAVAILABLE.to_owned()
 }
 
-/// What the index says about itself is for the caller's log, not for a model.
+/// The index's error is for the caller's log, not for a model.
 pub(crate) fn unavailable(error: IndexError) -> KnowledgeError {
     KnowledgeError::Unavailable(error.to_string())
 }
@@ -382,7 +380,7 @@ mod tests {
 
     #[test]
     fn the_closest_are_those_of_a_full_sort() {
-        // Few different values, so that most are equal to others.
+        // Few different values, so that many are equal.
         let closeness: Vec<f32> = (0..1_000_u32)
             .map(|number| (number.wrapping_mul(2_654_435_761) >> 25) as f32 / 128.0 - 0.2)
             .collect();

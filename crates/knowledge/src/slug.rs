@@ -1,15 +1,15 @@
-//! Makes parts of ids and words of what people write: names of files and folders, questions. Knows no record.
+//! Makes parts of ids and words from people's texts: names of files and folders, questions. Knows no record.
 
 use crate::hash;
 use crate::record;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// Hex digits that stand for what an id cannot hold.
+/// The hex digits that replace the characters that an id cannot hold.
 const DIGITS: usize = 8;
 
-/// The name part of an id, made of texts that follow one another. Accents are left out. A text that holds anything else
-/// that an id cannot tell apart, or is longer than so many bytes, ends in digits of its hash: two names stay two ids.
+/// The name part of an id, made of consecutive texts. Accents are left out. A text that loses distinguishing characters, or is longer
+/// than `bytes_max`, ends in digits of its hash: two names stay two ids.
 pub(crate) fn slug(parts: &[&str], bytes_max: usize) -> String {
     let mut slug = String::new();
     let mut is_whole = true;
@@ -30,7 +30,7 @@ pub(crate) fn slug(parts: &[&str], bytes_max: usize) -> String {
     }
 }
 
-/// A folder's name as a type, where it can be one.
+/// A folder's name as a type, if it can be one.
 pub(crate) fn word(name: &str) -> Option<String> {
     let mut word = String::new();
     push(name, &mut word);
@@ -38,10 +38,10 @@ pub(crate) fn word(name: &str) -> Option<String> {
     record::is_word(word).then(|| word.to_owned())
 }
 
-/// Whether nothing was left out that tells two names apart.
+/// Whether no distinguishing character was left out.
 fn push(text: &str, slug: &mut String) -> bool {
     let mut is_whole = true;
-    // Marks between words are one gap with the spaces around them.
+    // Marks between words form one gap with the spaces around them.
     let mut is_in_gap = false;
     for letter in text.nfkd().filter(|letter| !is_combining_mark(*letter)) {
         let is_gap = match letter {

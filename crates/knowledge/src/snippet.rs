@@ -1,4 +1,4 @@
-//! Chooses the words of a body that show best why it was found. Knows no index; what a term is worth is told to it.
+//! Chooses the part of a body that best shows why it was found. Knows no index; the terms' weights are given to it.
 
 use crate::analysis;
 use crate::index::QueryTerm;
@@ -8,19 +8,18 @@ use windlass_tool::handler::Snippet;
 
 const WORDS_MIN: usize = 25;
 const WORDS_MAX: usize = 40;
-/// Bytes of a snippet, for text that has no spaces between its words.
+/// The most bytes of a snippet, for text without spaces between its words.
 const SNIPPET_BYTES_MAX: usize = 512;
-/// Bytes of a body among which the best window is looked for.
+/// The bytes of a body in which the best window is searched.
 const STRETCH_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a body that are looked through for the first of the words, so that a body of the largest size costs no more than
-/// a long one.
+/// The most bytes of a body that are searched for the first term, so that the largest body costs no more than a long one.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// Words that a window keeps before the first term, where it does not begin with a sentence.
+/// The words that a window keeps before its first term, where it does not begin with a sentence.
 const WORDS_BEFORE: usize = 8;
 
-/// The best window of a body: the one whose distinct terms are worth the most, rather one that begins a sentence, rather
-/// an early one. Without any of the terms it is the beginning of what is closest to the question, where that is known, else
-/// of the body. `None` where the body has no words.
+/// The best window of a body: the one with the most valuable distinct terms; then preferably the beginning of a sentence, and an early
+/// one. Without any of the terms it is the beginning of the passage closest to the question, if known, else of the body. `None` for a
+/// body without words.
 pub(crate) fn best(
     body: &str,
     terms: &[QueryTerm],
@@ -57,7 +56,7 @@ fn beginning(body: &str) -> &str {
     &body[..body.floor_char_boundary(STRETCH_BYTES_MAX)]
 }
 
-/// The part of a body that is looked through: the first that has one of the terms.
+/// The part of a body that is searched: the first part with one of the terms.
 fn stretch<'a>(body: &'a str, terms: &[QueryTerm], analyser: &mut TextAnalyzer) -> Option<&'a str> {
     let mut stretch = beginning(body);
     let mut rest = &body[stretch.len()..body.floor_char_boundary(BODY_BYTES_MAX)];
@@ -66,7 +65,7 @@ fn stretch<'a>(body: &'a str, terms: &[QueryTerm], analyser: &mut TextAnalyzer) 
             return None;
         }
         let end = rest.floor_char_boundary(STRETCH_BYTES_MAX);
-        // A word that is torn by the end of a stretch is looked for in the next one.
+        // A word that the end of a stretch cuts is searched in the next stretch.
         let whole = rest[..end]
             .rfind(char::is_whitespace)
             .filter(|_| end < rest.len());
@@ -89,7 +88,7 @@ struct Passage<'a> {
     text: &'a str,
     /// Byte ranges of all words.
     words: Vec<(usize, usize)>,
-    /// For each word, which of the terms it is.
+    /// The term of each word, if it has one.
     matches: Vec<Option<usize>>,
 }
 
@@ -103,7 +102,7 @@ fn matches(
     let mut stream = analyser.token_stream(text);
     while stream.advance() {
         let token = stream.token();
-        // Several terms may begin at one place where words have no blanks between them.
+        // Several terms may begin at one place in scripts without blanks.
         let found = terms.iter().position(|term| term.text == token.text);
         matches[token.position] = matches[token.position].or(found);
     }
@@ -126,7 +125,7 @@ impl Passage<'_> {
             if let Some(entering) = self.matches.get(start + WORDS_MAX - 1) {
                 enter(*entering, &mut counts, &mut worth, terms);
             }
-            // A slack for what repeated addition rounds away.
+            // The tolerance covers rounding errors of repeated addition.
             let gain = worth - best.1;
             let begins_sentence = self.begins_sentence(start);
             if gain > 1e-3 || (gain > -1e-3 && begins_sentence && !best.2) {
@@ -142,8 +141,8 @@ impl Passage<'_> {
         centred.clamp(start, last_start)
     }
 
-    /// The last word of the window that begins with `first`: the last one that ends a sentence and loses no match, else
-    /// the last that fits.
+    /// The last word of the window that begins with `first`: the last one that ends a sentence and loses no match, else the last one that
+    /// fits.
     fn last_word(&self, first: usize) -> usize {
         let longest = (first + WORDS_MAX).min(self.words.len()) - 1;
         let last_match = (first..=longest)
@@ -157,7 +156,7 @@ impl Passage<'_> {
             .unwrap_or(longest)
     }
 
-    /// What stands between a word and the next.
+    /// The text between a word and the next.
     fn gap_after(&self, word: usize) -> &str {
         let (_, end) = self.words[word];
         let next = self

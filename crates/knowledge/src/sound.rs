@@ -1,4 +1,4 @@
-//! How a name sounds, as a short key that spellings of one sound share. Knows no dictionary.
+//! The sound of a name as a short key that all spellings of one sound share. Knows no dictionary.
 //!
 //! The rules are those of the Cologne phonetics (H. J. Postel, "Die Kölner Phonetik", IBM-Nachrichten 19, 1969), which
 //! were made for Germanic names: letters of one sound get one digit, repeated digits become one, vowels count at the

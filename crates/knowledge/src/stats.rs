@@ -1,4 +1,4 @@
-//! What a base holds, in numbers. Knows no record's content.
+//! The size of a base, in numbers. Knows no record's content.
 
 use crate::search::KnowledgeBase;
 use serde::Serialize;
@@ -11,7 +11,7 @@ pub struct Stats {
     pub records: usize,
     pub by_namespace: BTreeMap<String, usize>,
     pub by_type: BTreeMap<String, usize>,
-    /// The best way of finding that the base has.
+    /// The best retrieval that the base has.
     pub retrieval: &'static str,
     /// The model that made the vectors.
     pub model: Option<String>,

@@ -1,5 +1,5 @@
-//! Makes records of files that hold data rather than text: JSON, JSON Lines, YAML and CSV, their rows of questions and answers
-//! among them. Knows each format's shape and lines; what makes a good record is not decided here.
+//! Makes records of data files: JSON, JSON Lines, YAML and CSV, also from rows of questions and answers. Knows each format's structure
+//! and lines; the rules for a good record are elsewhere.
 
 use crate::access::Access;
 use crate::asset;
@@ -13,16 +13,16 @@ use std::collections::HashSet;
 use windlass_tool::handler::Record;
 use windlass_tool::json::{self, Members, ParseError};
 
-/// The columns of a CSV file whose cells are lists, and what separates their items.
+/// The columns of a CSV file whose cells are lists, and the separator of their items.
 const LIST_COLUMNS: [&str; 2] = ["aliases", "tags"];
 const LIST_SEPARATOR: char = ';';
 const COLUMNS_MAX: usize = 256;
-/// The fields of a question with its answer, in any case.
+/// The fields of a question with its answer, in upper or lower case.
 const QUESTION: &str = "question";
 const ANSWER: &str = "answer";
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// What a file's name says of its content.
+/// The format of a file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Markdown,
@@ -76,20 +76,20 @@ impl Format {
     }
 }
 
-/// What every file of a folder is read with.
+/// The settings for reading every file of a folder.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) access: &'a Access,
     pub(crate) documents: Option<&'a dyn DocumentReader>,
 }
 
-/// A record of a file, or what is wrong with it, and the line where it begins.
+/// A record of a file or its problem, and the line where it begins.
 pub(crate) struct Found {
     pub(crate) line: Option<usize>,
     pub(crate) record: Result<Record, Fault>,
 }
 
-/// How many good records a file of this name and content has. `None` where it has none because of its name or its form.
+/// The number of good records in a file of this name and content. `None` where its name or form allows none.
 pub fn records_in(path: &str, bytes: &[u8]) -> Option<usize> {
     let (_, extension) = path.rsplit_once('.')?;
     let reading = Reading {
@@ -100,7 +100,7 @@ pub fn records_in(path: &str, bytes: &[u8]) -> Option<usize> {
     Some(found.iter().filter(|found| found.record.is_ok()).count())
 }
 
-/// Reads all records of a file. The error is that of a file that holds none because of its form.
+/// Reads all records of a file. The error is for a file whose form allows no records.
 pub(crate) fn read(
     path: &str,
     format: Format,
@@ -113,7 +113,7 @@ pub(crate) fn read(
         let read = read.map_err(|message| Fault::new(None, message))?;
         return Ok(vec![document(place, read)]);
     }
-    // Where a record is a line or a row, one that is no text costs itself alone. Zeros are of no text at all.
+    // If records are lines or rows, a row that is no text costs only itself. Zero bytes occur in no text at all.
     if !bytes.contains(&0) {
         let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
         if format == Format::JsonLines {
@@ -140,7 +140,7 @@ pub(crate) fn read(
     }
 }
 
-/// The record of a document, which says nothing of itself but its title and its text.
+/// The record of a document, which has only its title and its text.
 fn document(place: &RecordFile<'_>, document: Document) -> Found {
     let mut fields = Map::new();
     let title = document.title.unwrap_or_else(|| place.name());
@@ -172,7 +172,7 @@ fn json(place: &RecordFile<'_>, text: &str) -> Result<Vec<Found>, Fault> {
         }
     };
     let Some(list) = list else {
-        // Read again as a whole, so that no key in it is there twice.
+        // Parsed again as a whole, to refuse repeated keys.
         let fields = fields(text).map_err(bad)?;
         return Ok(vec![one(place, Form::Single, Some(1), fields)]);
     };
@@ -181,7 +181,7 @@ fn json(place: &RecordFile<'_>, text: &str) -> Result<Vec<Found>, Fault> {
     Ok(items
         .into_iter()
         .map(|item| {
-            // The items are parts of the text, so that their places are those of their addresses.
+            // The items are slices of the text, so their positions follow from their addresses.
             let start = item.get().as_ptr().addr() - text.as_ptr().addr();
             let line = Some(lines.of(start));
             match fields(item.get()) {
@@ -249,7 +249,7 @@ fn yaml(place: &RecordFile<'_>, text: &str) -> Result<Vec<Found>, Fault> {
     match under_a_key.cloned().unwrap_or(read) {
         Value::Object(fields) => Ok(vec![one(place, Form::Single, Some(1), fields)]),
         Value::Array(items) => {
-            // An item of a list that is written in blocks begins with a dash in the first column.
+            // An item of a block list begins with a dash in the first column.
             let mut starts = text
                 .lines()
                 .zip(1..)
@@ -277,8 +277,8 @@ fn yaml(place: &RecordFile<'_>, text: &str) -> Result<Vec<Found>, Fault> {
     }
 }
 
-/// The list of records that stands under a key, as in `{"assets": [...]}`: the only list of objects among the members of an
-/// object that is no record itself.
+/// The list of records under a key, as in `{"assets": [...]}`: the only list of objects among the members of an object that is no record
+/// itself.
 fn only_list<'a, T>(
     members: impl Iterator<Item = (&'a str, T)>,
     is_list: impl Fn(&T) -> bool,
@@ -296,13 +296,12 @@ fn only_list<'a, T>(
     found
 }
 
-/// Whether a line begins an item of a list that is the whole file.
+/// Whether a line begins an item of a list that fills the file.
 fn begins_item(line: &str) -> bool {
     line.trim_end() == "-" || line.starts_with("- ")
 }
 
-/// Each item of a list that is the whole file read by itself, so that a bad one costs no other. `None` where the file is no
-/// such list.
+/// Reads each item of a list that fills the file by itself, so that a bad item costs no other. `None` where the file is no such list.
 fn items_of_yaml(place: &RecordFile<'_>, text: &str) -> Option<Vec<Found>> {
     let mut items: Vec<(usize, &str)> = Vec::new();
     let (mut start, mut at, mut first_line) = (None, 0, 1);
@@ -345,7 +344,7 @@ fn csv(place: &RecordFile<'_>, bytes: &[u8]) -> Result<Vec<Found>, Fault> {
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let is_header = |line: &[u8]| line.iter().any(|byte| *byte != b'\r');
     let header = lines.position(is_header).map(|place| place + 1);
-    // Without the names of its columns nothing of the file can be read.
+    // A file whose header cannot be read has no readable rows.
     if let Some(first) = faults.next_if(|fault| fault.line == header) {
         return Err(first);
     }
@@ -441,7 +440,7 @@ fn one(
     Found { line, record }
 }
 
-/// Gives an entry of a manifest of pictures the names that assets have here.
+/// Renames the fields of an entry of a picture manifest to the names of assets.
 fn name_asset(fields: &mut Map<String, Value>) {
     const KINDS: [&str; 3] = ["image", "picture", "photograph"];
     const PLACES: [&str; 4] = ["path", "filename", "src", "image"];
@@ -476,7 +475,7 @@ fn name_asset(fields: &mut Map<String, Value>) {
     }
 }
 
-/// What stands under `metadata`, whose members are further fields.
+/// The object under `metadata`, whose members are further fields.
 fn metadata(
     fields: &mut Map<String, Value>,
 ) -> Result<Option<Map<String, Value>>, record::RecordError> {
@@ -492,7 +491,8 @@ fn metadata(
     }
 }
 
-/// A record's text: the field `body`, or `text`, or, of what has neither and is no question, its `description`. Where a question stands in the place of its title, the answer.
+/// A record's text: the field `body`, or `text`, or, if it has neither and is no question, its `description`. For a question as title,
+/// the answer.
 fn text(
     fields: &mut Map<String, Value>,
     form: Form,
@@ -516,7 +516,7 @@ fn text(
         None => taken(fields, ANSWER)?.unwrap_or_default(),
     };
     let title = record::title(&question);
-    // Of a long question the title has the beginning.
+    // The title holds only the beginning of a long question.
     if title.len() < record::clean_line(&question).len() {
         body = format!("{question}\n\n{body}");
     }
@@ -524,7 +524,7 @@ fn text(
     Ok((Form::Question, body))
 }
 
-/// A text that is not empty, under a name in any case.
+/// Takes a non-empty text from a field, whose name may have any case.
 fn taken(
     fields: &mut Map<String, Value>,
     name: &'static str,
@@ -556,7 +556,7 @@ fn fields(text: &str) -> Result<Map<String, Value>, ParseError> {
     }
 }
 
-/// Counts lines of a text up to rising places.
+/// Counts the lines of a text up to rising positions.
 struct Lines<'a> {
     text: &'a str,
     place: usize,

@@ -1,8 +1,8 @@
-//! Keeps the vectors of passages in a file, so that none is ever made twice. A vector is found by the hash of its
-//! passage; which record the passage belongs to is not known here.
+//! Stores the vectors of passages in a file, so that none is made twice. A vector's key is the hash of its passage; the passage's record
+//! is not known here.
 //!
-//! One file for each model: a header, then entries of equal length, each with a checksum. Entries are only ever added at
-//! the end, so that a crash can spoil the last ones and nothing else; spoilt entries are dropped when the file is opened.
+//! One file for each model: a header, then entries of equal length, each with a checksum. Entries are only added at the end, so that a
+//! crash can damage only the last ones; damaged entries are dropped when the file is opened.
 
 use crate::codes::Codes;
 use crate::embed::Model;
@@ -17,12 +17,12 @@ const MAGIC: &[u8; 8] = b"WLVEC\x00\x00\x01";
 const HASH_BYTES: usize = 32;
 const CHECKSUM_BYTES: usize = 8;
 const HEADER_BYTES: usize = MAGIC.len() + HASH_BYTES + CHECKSUM_BYTES;
-/// Entries of vectors that no record has any more, for each that one has, before the file is written anew.
+/// The unused entries for each used one, from which on the file is rewritten.
 const DEAD_SHARE_MAX: usize = 1;
-/// Entries below which the file is never worth writing anew.
+/// The fewest entries for which the file is ever rewritten.
 const ENTRIES_MIN: usize = 256;
 
-/// Why vectors could not be kept.
+/// The reason why vectors could not be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum VectorStoreError {
     #[error("the vectors cannot be kept in {}: {cause}; free space or name another data folder", .path.display())]
@@ -36,14 +36,14 @@ pub(crate) struct VectorStore {
     file: File,
     dimension: usize,
     codes: Codes,
-    /// The file's length up to the last entry that is known to be whole.
+    /// The file's length up to the last undamaged entry.
     good_bytes: u64,
-    /// Entries that were spoilt.
+    /// The number of damaged entries.
     pub(crate) spoilt: usize,
 }
 
 impl VectorStore {
-    /// Opens the file of a model, or begins it.
+    /// Opens the file of a model, or creates it.
     pub(crate) fn open(folder: &Path, model: &Model) -> Result<Self, VectorStoreError> {
         let whole = whole(model);
         let path = path(folder, &whole);
@@ -87,7 +87,7 @@ impl VectorStore {
         Ok(store)
     }
 
-    /// The vectors of a model that are kept now, even while another process adds some; none if there is no file.
+    /// The vectors of a model that are stored now, even while another process adds some; empty without a file.
     pub(crate) fn peek(folder: &Path, model: &Model) -> Result<Codes, VectorStoreError> {
         let whole = whole(model);
         let path = path(folder, &whole);
@@ -111,7 +111,7 @@ impl VectorStore {
         &self.codes
     }
 
-    /// Keeps vectors durably. After an error the file is as it was before.
+    /// Stores vectors durably. After an error the file is as it was before.
     pub(crate) fn add(&mut self, added: Vec<(Hash, Code)>) -> Result<(), VectorStoreError> {
         let mut bytes = Vec::with_capacity(added.len() * entry_bytes(self.dimension));
         for (key, code) in &added {
@@ -123,7 +123,7 @@ impl VectorStore {
             .and_then(|_| self.file.write_all(&bytes))
             .and_then(|()| self.file.sync_data());
         if let Err(cause) = written {
-            // Should this fail as well, the checksum tells the next opening.
+            // If this fails as well, the checksum shows it at the next opening.
             let _ = self.file.set_len(self.good_bytes);
             return Err(self.failed(cause));
         }
@@ -134,7 +134,7 @@ impl VectorStore {
         Ok(())
     }
 
-    /// Writes the file anew without the vectors that are not wanted any more, once these are the larger part.
+    /// Rewrites the file without unwanted vectors, once these are the larger part.
     pub(crate) fn retain(
         &mut self,
         model: &Model,
@@ -154,7 +154,7 @@ impl VectorStore {
         self.rewrite(&header(&whole(model)))
     }
 
-    /// Replaces the file by one that holds what is in memory.
+    /// Replaces the file by the vectors in memory.
     fn rewrite(&mut self, header: &[u8]) -> Result<(), VectorStoreError> {
         let new_path = self.path.with_extension("new");
         let replaced = (|| {
@@ -176,7 +176,7 @@ impl VectorStore {
             writer.flush()?;
             drop(writer);
             file.sync_all()?;
-            // The name's new file is locked before anybody can open it by that name.
+            // The new file is locked before another process can open it by that name.
             file.try_lock().map_err(io::Error::from)?;
             fs::rename(&new_path, &self.path)?;
             let bytes = file.metadata()?.len();
@@ -189,7 +189,7 @@ impl VectorStore {
                 Ok(())
             }
             Err(cause) => {
-                // What is left of the attempt is of no use.
+                // The file of a failed attempt is useless.
                 let _ = fs::remove_file(&new_path);
                 Err(self.failed(cause))
             }
@@ -204,7 +204,7 @@ impl VectorStore {
     }
 }
 
-/// Stands for a model, in a file's name and header and in a database.
+/// The identity of a model, for a file's name and header and for a database.
 pub(crate) fn whole(model: &Model) -> Hash {
     sha256(&[
         model.id.as_bytes(),
@@ -221,7 +221,7 @@ fn entry_bytes(dimension: usize) -> usize {
     HASH_BYTES + 4 + dimension + CHECKSUM_BYTES
 }
 
-/// The whole entries of a file, and how many were spoilt; `None` where its header is not the model's. One entry at a time
+/// The undamaged entries of a file, and the number of damaged ones; `None` where its header is not the model's. Only one entry at a time
 /// is in memory twice.
 fn read(
     file: &mut File,
@@ -281,7 +281,7 @@ fn write_entry(key: &Hash, code: CodeRef<'_>, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&checksum[..CHECKSUM_BYTES]);
 }
 
-/// The key and the scale of a whole entry, whose numbers are put where they are wanted.
+/// The key and the scale of an undamaged entry, whose numbers are appended to `numbers`.
 fn read_entry(bytes: &[u8], length: usize, numbers: &mut Vec<i8>) -> Option<(Hash, f32)> {
     if bytes.len() != length {
         return None;

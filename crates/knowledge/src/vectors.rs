@@ -11,14 +11,14 @@ const CODE_MAX: f32 = 127.0;
 const QUERY_CODE_MAX: f32 = 32_767.0;
 const NUMBERS_AT_FULL_SIZE: usize = 400;
 
-/// A vector in bytes, with what one step is worth.
+/// A vector in bytes, with the size of one step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Code {
     pub(crate) scale: f32,
     pub(crate) numbers: Vec<i8>,
 }
 
-/// The same, lent.
+/// A borrowed [`Code`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CodeRef<'a> {
     pub(crate) scale: f32,
@@ -52,7 +52,7 @@ impl Code {
     }
 }
 
-/// The vectors of all passages, each with the record that it belongs to.
+/// The vectors of all passages, each with its record.
 pub(crate) struct VectorIndex {
     level: Level,
     dimension: usize,
@@ -72,7 +72,7 @@ impl VectorIndex {
         }
     }
 
-    /// Takes a passage's vector; one of another size than the index has is left out.
+    /// Adds a passage's vector; a vector of another size is left out.
     pub(crate) fn push(&mut self, owner: Ordinal, code: CodeRef<'_>) {
         if code.numbers.len() == self.dimension {
             self.numbers.extend_from_slice(code.numbers);
@@ -96,7 +96,7 @@ impl VectorIndex {
         })
     }
 
-    /// Which of a record's passages is closest, and how many it has; `None` where it has no two.
+    /// The index of a record's closest passage, and the number of its passages; `None` for fewer than two.
     pub(crate) fn closest_passage(&self, query: &[f32], owner: Ordinal) -> Option<(usize, usize)> {
         let start = self.owners.partition_point(|other| *other < owner);
         let end = self.owners.partition_point(|other| *other <= owner);
@@ -123,7 +123,7 @@ impl VectorIndex {
         self.owners.len()
     }
 
-    /// Those of so many records that have no vector at all.
+    /// The records, of so many in all, that have no vector.
     pub(crate) fn without_vectors(&self, records: usize) -> BTreeSet<Ordinal> {
         let with: HashSet<Ordinal> = self.owners.iter().copied().collect();
         (0..records as Ordinal)
@@ -131,8 +131,8 @@ impl VectorIndex {
             .collect()
     }
 
-    /// The closeness to each of so many records: the cosine of its closest passage, 0 for one that is not allowed, has
-    /// no passage, or points the other way.
+    /// The closeness to each of so many records: the cosine of its closest passage; 0 for a record that is not allowed, has no passage,
+    /// or points the other way.
     pub(crate) fn closeness(&self, query: &[f32], records: usize, allowed: &Allowed) -> Vec<f32> {
         let mut closest = vec![0.0_f32; records];
         let largest = largest(query);
@@ -190,7 +190,7 @@ fn largest(vector: &[f32]) -> f32 {
 mod tests {
     use super::*;
 
-    /// Numbers between -1 and 1 that look like chance and are always the same.
+    /// Pseudo-random numbers between -1 and 1 that are always the same.
     fn vectors(count: usize, dimension: usize) -> Vec<Vec<f32>> {
         let mut state = 1_u64;
         (0..count)
@@ -216,7 +216,7 @@ mod tests {
             .sum()
     }
 
-    /// Vectors that some dozens of traits are mixed in, as in those of texts: neighbours are much closer than others.
+    /// Vectors mixed from some dozens of traits, like those of texts: neighbours are much closer than others.
     fn mixtures(count: usize, dimension: usize) -> Vec<Vec<f32>> {
         const TRAITS: usize = 48;
         let traits = vectors(TRAITS, dimension);
@@ -234,7 +234,7 @@ mod tests {
         shares.iter().map(mixture).collect()
     }
 
-    /// Of the ten that are closest by exact arithmetic, the share that the scan finds to be among the ten closest.
+    /// The share of the ten closest by exact arithmetic that the scan finds among its ten closest.
     fn recall(vectors: &[Vec<f32>], allowed: &Allowed) -> f64 {
         let (queries, passages) = vectors.split_at(100);
         let dimension = queries[0].len();
@@ -256,7 +256,7 @@ mod tests {
                 })
                 .collect();
             let best = |scores: &[f32]| {
-                // What points the other way is not found.
+                // A vector that points the other way is not found.
                 let is_found = |place: &usize| is_allowed(place) && scores[*place] > 0.0;
                 let mut order: Vec<usize> = (0..scores.len()).filter(is_found).collect();
                 order.sort_by(|left, right| scores[*right].total_cmp(&scores[*left]));
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn the_first_ten_are_those_of_exact_arithmetic() {
         for dimension in [384, 1_536, 7] {
-            // Vectors by chance are the hardest: their neighbours are all about equally far.
+            // Random vectors are the hardest: all neighbours are about equally far.
             let recall = recall(&vectors(3_000, dimension), &Allowed::All);
             assert!(recall >= 0.96, "{dimension}: {recall}");
         }

@@ -1,5 +1,5 @@
-//! What one request to a text model brought, however the provider says it: the pieces for the conversation's log, the calls
-//! for the core, and how it ended. Decides nothing: what is tried again, and how often, is the driver's.
+//! The answer to one request to a text model, in one form for every provider: the pieces for the conversation's log, the calls
+//! for the core, and the ending. Decides nothing: retries and their number are the driver's.
 
 mod trouble;
 
@@ -12,15 +12,15 @@ use windlass_session::model::{IncomingCall, ModelEvent, TurnEndReason, Usage};
 /// One answer, ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelAnswer {
-    /// For the log, in the order in which they came. Holds calls only where they are to be answered.
+    /// Pieces for the log, in the order in which they came. They hold calls only if the calls are to be answered.
     pub pieces: Vec<AnswerPiece>,
-    /// What belongs to the answer as a whole and goes back with it.
+    /// Opaque data of the answer as a whole, which goes back with it.
     pub opaque: Option<Opaque>,
-    /// For the core, in the order of the calls among the pieces. Empty unless the answer is [`Ending::Complete`].
+    /// Calls for the core, in the order of the calls among the pieces. Empty unless the answer is [`Ending::Complete`].
     pub calls: Vec<IncomingCall>,
     pub usage: Option<Usage>,
     pub ending: Ending,
-    /// Words of it have been passed on, so that asking again would say them twice.
+    /// Words of the answer have been passed on, so that asking again would say them twice.
     pub passed_on: bool,
 }
 
@@ -37,28 +37,28 @@ pub enum Ending {
     Complete,
     /// The limit of tokens cut it off.
     LengthReached,
-    /// The limit of tokens cut it off in a call or behind one, so that none of its calls is whole for certain. Worth asking
-    /// again with [`Ending::correction`].
+    /// The limit of tokens cut the answer off in a call or behind one, so that no call is whole for certain. Worth asking again
+    /// with [`Ending::correction`].
     CallCut,
-    /// The provider refuses to show it, for this reason.
+    /// The provider refuses to show the answer, for this reason.
     Blocked { reason: String },
     /// The model wrote a call that the provider could not read. Worth asking again with [`Ending::correction`].
     MalformedCall,
     /// The model called a tool that was not declared to it. Worth asking again with [`Ending::correction`].
     UndeclaredCall,
-    /// The model wrote a call among its words, where nobody runs it. Worth asking again once with [`Ending::correction`].
+    /// The model wrote a call among its words, where it is not run. Worth asking again once with [`Ending::correction`].
     ProseCall,
-    /// The provider ended it for another reason of its own.
+    /// The provider ended the answer for another reason of its own.
     Stopped { reason: String },
     /// The request failed, before the answer began or in its middle.
     Failed(Failure),
-    /// The stream stopped before the answer ended: the connection was lost, or we closed it. Worth asking again where
-    /// nothing was passed on.
+    /// The stream stopped before the answer ended: the connection was lost, or we closed it. Worth asking again if nothing was
+    /// passed on.
     Cut,
 }
 
 impl Ending {
-    /// What to tell a model, as a notice, before it is asked again.
+    /// The notice that the model gets before it is asked again.
     pub fn correction(&self) -> Option<&'static str> {
         match self {
             Self::MalformedCall => Some(
@@ -82,7 +82,7 @@ impl Ending {
         }
     }
 
-    /// Whether the same request may bring a better answer, with the correction where there is one.
+    /// Whether the same request may bring a better answer, with the correction if there is one.
     pub fn is_worth_another_try(&self) -> bool {
         match self {
             Self::MalformedCall
@@ -113,12 +113,12 @@ impl Ending {
 }
 
 impl ModelAnswer {
-    /// Nothing came of it: no word and no call.
+    /// Whether the answer brought neither a word nor a call.
     pub fn is_empty(&self) -> bool {
         !self.passed_on && self.calls.is_empty()
     }
 
-    /// What the log is to hold of it; nothing where nothing came.
+    /// The entries for the log; none if the answer is empty.
     pub fn entries(&self, route: &Route) -> Vec<Entry> {
         if self.pieces.is_empty() {
             return Vec::new();
@@ -133,7 +133,7 @@ impl ModelAnswer {
         entries
     }
 
-    /// What the core is told once no other try is made: the tokens, and then either the calls or the end of the turn.
+    /// The core's events once no other attempt is made: the tokens, and then either the calls or the end of the turn.
     pub fn closing_events(&self) -> Vec<ModelEvent> {
         let mut events = Vec::with_capacity(3);
         events.extend(self.usage.map(ModelEvent::Usage));
@@ -151,17 +151,16 @@ impl ModelAnswer {
     }
 }
 
-/// How much one answer may hold. What goes past it ends the answer as failed: no model of ours says so much, and a server
-/// that never stops would.
+/// Limits of one answer. An answer beyond one of them has failed: our models do not say so much, but a server may never stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerLimits {
-    /// Bytes of the whole stream, of every comment and empty piece too.
+    /// Bytes of the whole stream, with every comment and empty piece.
     pub stream_bytes_max: usize,
-    /// Of one line of it; one with a picture has several million.
+    /// Bytes of one line of the stream; a line with a picture has several million.
     pub line_bytes_max: usize,
     pub text_bytes_max: usize,
     pub calls_max: usize,
-    /// Of one call.
+    /// Bytes of one call's arguments.
     pub arguments_bytes_max: usize,
 }
 

@@ -1,11 +1,11 @@
-//! The arguments of a call as every provider writes them: an object, or a string that holds one. Read strictly; what is
-//! wrong is said, never guessed at and never repaired.
+//! The arguments of a call in every provider's form: an object, or a string that holds one. Reads strictly: faults are reported,
+//! never guessed at and never repaired.
 
 use windlass_session::model::ArgumentsProblem;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::json;
 
-/// Reads arguments that are a JSON value: an object, or a string that holds one. `null` means none are given.
+/// Reads arguments that are a JSON value: an object, or a string that holds one. `null` means no arguments.
 pub(crate) fn read_arguments(text: &str) -> Result<Arguments, ArgumentsProblem> {
     match text.as_bytes().first() {
         Some(b'{') => read_object(text),
@@ -19,8 +19,8 @@ pub(crate) fn read_arguments(text: &str) -> Result<Arguments, ArgumentsProblem> 
     }
 }
 
-/// Reads the text of an object. Nothing but space means none are given, and so does `null`, which servers write for a call
-/// without arguments; a text in the text is no object, and what it was to mean would be a guess.
+/// Reads the text of an object. A blank text means no arguments, and so does `null`, which servers write for a call without
+/// arguments. A text within the text is no object, and its meaning would be a guess.
 pub(crate) fn read_arguments_text(text: &str) -> Result<Arguments, ArgumentsProblem> {
     match text.trim_start().as_bytes().first() {
         Some(b'{') => read_object(text),

@@ -1,12 +1,12 @@
-//! Base64 as audio comes in it. Knows no event.
+//! The base64 of audio. Knows no event.
 
 use base64_simd::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// Why audio could not be read.
+/// The audio is no base64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotBase64;
 
-/// Replaces `pcm` by what the text stands for. Either alphabet is read, padded or not, as protobuf JSON allows.
+/// Replaces `pcm` by the bytes of the text. Either alphabet is read, padded or not, as protobuf JSON allows.
 pub(crate) fn decode_base64(text: &[u8], pcm: &mut Vec<u8>) -> Result<(), NotBase64> {
     pcm.clear();
     let padding = text

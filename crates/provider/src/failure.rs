@@ -1,5 +1,6 @@
-//! Why a request to a model failed, read from whatever its server answered: one type for every provider, so that retries
-//! and fallbacks of text, and what a live connection's refusal means, are decided in one place. Decides nothing itself, knows no clock, and lets no secret through.
+//! The reason why a request to a model failed, read from its server's answer: one type for every provider, so that retries and
+//! fallbacks of text, and the meaning of a live connection's refusal, are decided in one place. Decides nothing itself, knows no
+//! clock, and lets no secret through.
 
 mod hidden;
 mod retry_after;
@@ -14,16 +15,16 @@ pub(crate) use retry_after::protobuf_duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{class}{}{}: {message}", status_text(*.status), code_text(.code.as_deref()))]
 pub struct Failure {
-    /// Of the answer, or what an error in the middle of a stream says it would have been.
+    /// The answer's status, or the status that an error in the middle of a stream names.
     pub status: Option<u16>,
     pub class: FailureClass,
     /// Whether the same request may succeed later.
     pub retryable: bool,
-    /// How long the server asks to be left alone.
+    /// The wait that the server asks for.
     pub retry_after: Option<Duration>,
     /// The server's own name for the error.
     pub code: Option<String>,
-    /// Which field of the request the server objects to, in its own notation. A request without an optional field, such
+    /// The field of the request that the server objects to, in the server's notation. A request without an optional field, such
     /// as that of a prompt cache, may succeed.
     pub param: Option<String>,
     /// The server's words, shortened, on one line, and with everything that looks like a credential left out. They may
@@ -43,7 +44,7 @@ pub enum FailureClass {
     NotFound,
     /// Too many requests just now.
     RateLimited,
-    /// What was paid for is used up; waiting does not help.
+    /// The paid quota is used up; waiting does not help.
     QuotaExhausted,
     Conflict,
     Cancelled,
@@ -51,15 +52,15 @@ pub enum FailureClass {
     /// The server has too much to do; worth a longer wait.
     Overloaded,
     ServerFault,
-    /// There is no way to the server: its certificate is not believed, or a proxy refuses.
+    /// The connection to the server cannot be made: its certificate is not trusted, or a proxy refuses.
     NoWay,
-    /// What came is not the protocol.
+    /// The answer does not follow the protocol.
     Protocol,
 }
 
 impl FailureClass {
-    /// What an answer means that refuses a request, or the upgrade to a live connection: its status, and its body, which need
-    /// not be JSON and may be cut short.
+    /// The class of an answer that refuses a request, or the upgrade to a live connection: by its status, and its body, which
+    /// need not be JSON and may be cut short.
     pub fn of_refusal(status: u16, body: &[u8]) -> Self {
         Said::of_body(body).class(Some(status))
     }
@@ -93,7 +94,7 @@ fn code_text(code: Option<&str>) -> String {
     code.map_or(String::new(), |code| format!(" [{code}]"))
 }
 
-/// What an answer's status line and headers say about trying again.
+/// The retry information in an answer's status line and headers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResponseHead<'a> {
     pub status: u16,
@@ -103,11 +104,11 @@ pub struct ResponseHead<'a> {
     pub retry_after_ms: Option<&'a str>,
     /// `retry-after`: seconds, or a date.
     pub retry_after: Option<&'a str>,
-    /// Seconds since the Unix epoch, against which a date is reckoned.
+    /// The current time in seconds since the Unix epoch. The wait until a date is counted from it.
     pub now_unix_seconds: u64,
 }
 
-/// Whose rule says which statuses are worth another try.
+/// The rule that says which statuses are worth a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryRule {
     /// The set of the official Python client.
@@ -126,7 +127,7 @@ impl RetryRule {
 }
 
 impl Failure {
-    /// An answer that is no answer of the protocol; the text names the trouble, never the content.
+    /// An answer outside the protocol. The text names the problem, never the content.
     pub(crate) fn protocol(problem: impl Into<String>, retryable: bool) -> Self {
         Self {
             status: None,
@@ -139,7 +140,7 @@ impl Failure {
         }
     }
 
-    /// A request that was refused: its status and headers, and its body, which need not be JSON.
+    /// A refused request: its status and headers, and its body, which need not be JSON.
     pub(crate) fn of_response(head: &ResponseHead<'_>, body: &[u8], rule: RetryRule) -> Self {
         let mut failure = Self::classified(Some(head.status), Said::of_body(body), rule);
         if failure.message.is_empty() {
@@ -154,7 +155,7 @@ impl Failure {
         failure
     }
 
-    /// An error in the middle of a stream, or in an answer of status 200. `None` where the value is no error.
+    /// An error in the middle of a stream, or in an answer of status 200. `None` if the value is no error.
     pub(crate) fn of_error(body: &Value, rule: RetryRule) -> Option<Self> {
         let said = Said::of(body)?;
         let status = said.status;
@@ -193,7 +194,7 @@ impl Failure {
     }
 }
 
-/// What an error object says, in the forms that servers give it.
+/// The contents of an error object, in the forms that servers use.
 #[derive(Debug, Default)]
 struct Said {
     status: Option<u16>,
@@ -201,7 +202,7 @@ struct Said {
     param: Option<String>,
     message: String,
     retry_after: Option<Duration>,
-    /// Every name and word of it in lower case, for telling kinds apart.
+    /// Every name and word of the error in lower case, for telling kinds apart.
     words: String,
 }
 
@@ -210,7 +211,7 @@ const MESSAGE_CHARACTERS_MAX: usize = 300;
 const NAME_CHARACTERS_MAX: usize = 120;
 
 impl Said {
-    /// Of a body that is no error in JSON, or was cut short, only the words that tell kinds apart.
+    /// Reads a body. If it is no JSON error, or was cut short, only its words are kept, for telling kinds apart.
     fn of_body(body: &[u8]) -> Self {
         let error = serde_json::from_slice(body).ok();
         error
@@ -294,11 +295,11 @@ impl Said {
         words.iter().any(|word| self.words.contains(word))
     }
 
-    /// Words decide if one status stands for several problems, or if there is no status.
+    /// The words decide if one status stands for several problems, or if there is no status.
     fn class(&self, status: Option<u16>) -> FailureClass {
         const QUOTA: [&str; 4] = [
             "insufficient_quota",
-            // Gemini's Interactions, of a day's.
+            // The daily quota of Gemini's Interactions.
             "quota_exceeded",
             "credit_balance_exhausted",
             "billing_hard_limit",
@@ -308,7 +309,7 @@ impl Said {
             "invalid_api_key",
             "api key not valid",
             "api key expired",
-            // xAI says so with status 400.
+            // xAI sends this with status 400.
             "incorrect api key",
             "authentication_error",
         ];
@@ -360,7 +361,7 @@ impl Said {
     }
 }
 
-/// What a server chose to say, made fit for a log.
+/// A server's own text, made fit for a log.
 pub(crate) fn printable(text: &str) -> String {
     hidden::printable(text, NAME_CHARACTERS_MAX)
 }

@@ -1,9 +1,8 @@
-//! A conversation as it was held, neutral between providers: what the user said and showed, what a model said and asked
-//! for, what it was answered. Grows at its end only, within bounds. Knows no wire format, no policy and no clock.
+//! A conversation, neutral between providers: the user's words and pictures, the model's words and calls, and the calls' answers.
+//! Grows at its end only, within bounds. Knows no wire format, no policy and no clock.
 //!
-//! A call's answer lives in the call, and a call in the answer that made it. So whatever prefix of a conversation is in
-//! the log, and wherever a [`Window`] cuts its front off, there is no call without an answer and no answer without a call:
-//! an open call is read as one whose outcome is not known.
+//! A call's answer lives in the call, and a call in the answer that made it. So no prefix of a conversation and no cut of a
+//! [`Window`] separates a call from its answer: an open call is read as a call with an unknown outcome.
 
 mod entry;
 mod pictures;
@@ -20,13 +19,13 @@ use windlass_session::model::ModelToolResponse;
 use windlass_tool::envelope::Projection;
 use windlass_tool::sensitive::Sensitive;
 
-/// How large a log may grow. Past the first two its oldest turns are forgotten.
+/// Limits of a log. Beyond one of the first two the oldest turns are forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub bytes_max: usize,
     pub turns_max: usize,
     pub text_bytes_max: usize,
-    /// Of the picture itself, not of its text form.
+    /// Bytes of the picture itself, not of its text form.
     pub image_bytes_max: usize,
     /// Pieces of one answer, calls among them.
     pub pieces_max: usize,
@@ -44,7 +43,7 @@ impl Default for Limits {
     }
 }
 
-/// Why an entry was not taken. The log is as it was before.
+/// The reason why an entry was not taken. The log is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
     #[error("the entry holds nothing but blanks")]
@@ -94,26 +93,26 @@ enum UserPart {
     Interrupted,
 }
 
-/// What one request brought, or several pieces of it so far.
+/// The answer to one request, or several pieces of it so far.
 #[derive(Clone, Debug)]
 pub(crate) struct AnswerMessage {
     pub(crate) route: Route,
     pub(crate) number: u32,
     pub(crate) pieces: Vec<LoggedPiece>,
-    /// What belongs to the answer as a whole and goes back with it.
+    /// Opaque data of the answer as a whole, which goes back with it.
     pub(crate) opaque: Option<Opaque>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct LoggedPiece {
     pub(crate) piece: Piece,
-    /// Of a call only.
+    /// A call's result; `None` for any other piece.
     pub(crate) result: Option<Projection>,
-    /// Those of the result that came from this server's disk; the others stand in it as addresses.
+    /// Pictures of the result that came from this server's disk. The result holds the others as addresses.
     pub(crate) pictures: Vec<Image>,
 }
 
-/// What something takes: characters for the model's window, bytes for our memory.
+/// A size: characters count in the model's window, bytes in our memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Size {
     characters: usize,
@@ -134,10 +133,10 @@ impl Size {
     }
 }
 
-/// What a picture counts in a window: 1,120 tokens, the most that Gemini 3 spends on one at its default resolution
+/// Characters that a picture counts in a window: 1,120 tokens, the most that Gemini 3 spends on one at its default resolution
 /// (<https://ai.google.dev/gemini-api/docs/media-resolution>), at four characters each.
 const IMAGE_CHARACTERS: usize = 4_480;
-/// What holding one entry costs beside its text.
+/// Memory of one entry beside its text.
 const ENTRY_BYTES: usize = 128;
 
 impl Default for ConversationLog {
@@ -151,7 +150,7 @@ impl ConversationLog {
         Self::counting_from(0, limits)
     }
 
-    /// Begins to count its answers here, so that ids that are made of the numbers are not those of another log.
+    /// Numbers the answers from `first_answer`, so that ids made of the numbers differ from another log's.
     pub fn counting_from(first_answer: u32, limits: Limits) -> Self {
         Self {
             limits,
@@ -172,12 +171,12 @@ impl ConversationLog {
         self.messages.is_empty()
     }
 
-    /// What the log holds, in bytes of memory, about.
+    /// The approximate memory of the log, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether the last that was said is this of the user's, which nobody has answered.
+    /// Whether the log ends with this text of the user, still without an answer.
     pub fn ends_with(&self, text: &str) -> bool {
         let Some(Body::User(parts)) = self.messages.last().map(|message| &message.body) else {
             return false;
@@ -185,18 +184,18 @@ impl ConversationLog {
         matches!(parts.last(), Some(UserPart::Text(last)) if last.expose() == text)
     }
 
-    /// How many turns were dropped from the front because the log was full.
+    /// Turns that were dropped from the front because the log was full.
     pub fn turns_forgotten(&self) -> u64 {
         self.turns_forgotten
     }
 
-    /// How many turns were begun so far, the forgotten ones among them.
+    /// Turns that were begun so far, the forgotten ones among them.
     pub fn turns_begun(&self) -> u64 {
         let held = u64::try_from(self.turns).unwrap_or(u64::MAX);
         self.turns_forgotten.saturating_add(held)
     }
 
-    /// How many calls have no answer yet.
+    /// Calls without an answer.
     pub fn open_calls(&self) -> usize {
         self.messages
             .iter()
@@ -231,7 +230,7 @@ impl ConversationLog {
         }
     }
 
-    /// Puts all of an answer at the end, and says what did not fit.
+    /// Puts all entries of an answer at the end. Returns the first error.
     pub fn append_all(
         &mut self,
         entries: impl IntoIterator<Item = Entry>,
@@ -244,24 +243,25 @@ impl ConversationLog {
         outcome
     }
 
-    /// The newest turns that fit into so many tokens, at four characters each; the newest turn in any case.
+    /// The newest turns that fit into `tokens_max` tokens, at four characters each; the newest turn in any case.
     pub fn window(&self, tokens_max: u64) -> Window<'_> {
         Window::newest(&self.messages, tokens_max)
     }
 
-    /// How many turns were begun before those of a window of this log, the forgotten ones among them.
+    /// Turns that were begun before those of a window of this log, the forgotten ones among them.
     pub fn turns_before(&self, window: &Window<'_>) -> u64 {
         let left_out = u64::try_from(window.turns_left_out()).unwrap_or(u64::MAX);
         self.turns_forgotten.saturating_add(left_out)
     }
 
-    /// What a window of this log leaves out, but for so many turns of the whole conversation at the front.
+    /// The turns that a window of this log leaves out, without the first `turns` turns of the whole conversation.
     pub fn older_from<'a>(&self, window: &Window<'a>, turns: u64) -> Window<'a> {
         let known = turns.saturating_sub(self.turns_forgotten);
         window.older_but(usize::try_from(known).unwrap_or(usize::MAX))
     }
 
-    /// Keeps no room for what is to come beside the newest turn's, so that a conversation that rests takes what it holds.
+    /// Gives back the spare memory of the list of messages and of the newest turn, so that a resting conversation takes what it
+    /// holds.
     pub fn give_room_back(&mut self) {
         self.messages
             .shrink_to(self.messages.len() + self.messages.len() / 8);
@@ -294,7 +294,7 @@ impl ConversationLog {
             }) => {
                 let began = parts.iter().any(UserPart::is_the_users);
                 self.turns += usize::from(is_the_users && !began);
-                // One interruption is as good as many.
+                // Repeated interruptions count once.
                 if matches!(part, UserPart::Interrupted)
                     && matches!(parts.last(), Some(UserPart::Interrupted))
                 {
@@ -335,8 +335,7 @@ impl ConversationLog {
         Ok(())
     }
 
-    /// What comes after an answer to a call belongs to the next answer of the model, and what no answer was started for to
-    /// one that nobody knows the origin of.
+    /// A piece after a call's result starts the model's next answer. A piece without an open answer has an unknown origin.
     fn needs_new_answer(&self) -> Option<Route> {
         match self.messages.last().map(|message| &message.body) {
             Some(Body::Answer(answer)) => {
@@ -347,7 +346,7 @@ impl ConversationLog {
         }
     }
 
-    /// Makes room for a piece of an answer, and for the answer where it begins one.
+    /// Makes room for a piece of an answer, and for the answer if the piece begins one.
     fn make_room_in_answer(&mut self, bytes: usize) -> Result<(), AppendError> {
         match self.needs_new_answer() {
             Some(route) => {
@@ -424,7 +423,7 @@ impl ConversationLog {
                 return Ok(());
             }
         }
-        // The turn of the call was the oldest, and had to make room for its own answer.
+        // The call's turn was the oldest, and had to make room for the call's own answer.
         Err(AppendError::NoOpenCall)
     }
 
@@ -433,7 +432,7 @@ impl ConversationLog {
         pieces.any(is_wanted)
     }
 
-    /// Forgets the oldest turns until so much more fits. The newest turn stays, unless another begins.
+    /// Forgets the oldest turns until `bytes` more fit. The newest turn stays, unless another begins.
     fn make_room(&mut self, bytes: usize, is_the_users: bool) -> Result<(), AppendError> {
         let bytes_max = self.limits.bytes_max;
         let begins_turn = is_the_users && !self.messages.last().is_some_and(Message::begins_turn);
@@ -477,7 +476,7 @@ fn check_length(what: &'static str, bytes: usize, bytes_max: usize) -> Result<()
 }
 
 impl UserPart {
-    /// Whether the user said or showed it, which begins a turn.
+    /// Whether the entry is the user's text or picture, which begins a turn.
     fn is_the_users(&self) -> bool {
         match self {
             Self::Text(_) | Self::Image(_) => true,

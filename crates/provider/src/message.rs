@@ -1,5 +1,5 @@
-//! How messages of the live protocols are read: field by field, so that a value of a wrong type costs its own field and
-//! nothing else. Borrows from the frame wherever the text holds no escapes. Knows no protocol.
+//! The reading of the live protocols' messages: field by field, so that a value of a wrong type costs its own field and nothing
+//! else. Borrows from the frame wherever the text holds no escapes. Knows no protocol.
 
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 use windlass_tool::json::NUMBER;
 
-/// What a field can be made of. Each kind of JSON value that is not expected makes nothing, and is passed over.
+/// A type that a field's value is read as. A JSON value of an unexpected kind yields nothing, and is passed over.
 pub(crate) trait Shape<'de>: Sized {
     fn of_text(_: Cow<'de, str>) -> Option<Self> {
         None
@@ -28,25 +28,25 @@ pub(crate) trait Shape<'de>: Sized {
         Ok(None)
     }
 
-    /// Fills the place of the value instead of giving it back: messages are large, and every move of one is a copy.
+    /// Fills the place of the value instead of returning it: messages are large, and every move of one is a copy.
     fn of_object<A: MapAccess<'de>>(mut object: A, _: &mut Option<Self>) -> Result<(), A::Error> {
         while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(())
     }
 
-    /// What a `null` in a list stands for. As a field it counts as missing.
+    /// The element for a `null` in a list. A `null` field counts as missing.
     fn of_null_in_list() -> Option<Self> {
         None
     }
 }
 
-/// What was found where a value may be.
+/// The result of reading a value's place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The place holds it.
+    /// A value, which the place now holds.
     Value,
     Null,
-    /// Of a type that was not expected.
+    /// A value of an unexpected type.
     Unfit,
 }
 
@@ -124,7 +124,7 @@ impl<'de, T: Shape<'de>> Visitor<'de> for FieldSlot<'_, T> {
     }
 }
 
-/// How the value of a field is taken.
+/// A type that knows how its field's value is taken.
 pub(crate) trait Field<'de>: Sized {
     fn take<A: MapAccess<'de>>(map: &mut A, place: &mut Option<Self>) -> Result<Found, A::Error>;
 }
@@ -136,7 +136,7 @@ impl<'de, T: Shape<'de>> Field<'de> for T {
     }
 }
 
-/// For later, as it was written.
+/// A value's raw text, for later.
 impl<'de> Field<'de> for &'de RawValue {
     fn take<A: MapAccess<'de>>(map: &mut A, place: &mut Option<Self>) -> Result<Found, A::Error> {
         *place = map.next_value()?;
@@ -177,7 +177,7 @@ impl<'de> Visitor<'de> for KeyVisitor {
     }
 }
 
-/// As the key of an object.
+/// A text as the key of an object.
 impl<'de> Deserialize<'de> for Text<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(KeyVisitor)
@@ -221,12 +221,12 @@ impl<'de> Shape<'de> for Count {
     }
 }
 
-/// A cast from a float saturates, and gives zero for what is no number.
+/// A cast from a float saturates, and gives zero for NaN.
 fn saturated(number: f64) -> u64 {
     number as u64
 }
 
-/// The elements of a list that are what they should be.
+/// The elements of a list that have the expected type.
 #[derive(Debug)]
 pub(crate) struct List<T> {
     pub(crate) items: Vec<T>,
@@ -251,7 +251,7 @@ impl<'de, T: Shape<'de>> Shape<'de> for List<T> {
     }
 }
 
-/// Where in a message something is, as a chain on the stack, so that a path costs nothing until it is written.
+/// The place of a value in a message, as a chain on the stack, so that a path costs nothing until it is written.
 pub(crate) struct Path<'p> {
     pub(crate) parent: Option<&'p Path<'p>>,
     pub(crate) name: &'p str,
@@ -266,9 +266,9 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Finds what of a message was passed over: fields that are not listed, and values of a wrong type.
+/// Finds the parts of a message that were passed over: fields that are not listed, and values of a wrong type.
 pub(crate) trait PassedOver {
-    /// Whether nothing was. Known from reading, so that a frame like all others is not walked again.
+    /// Whether nothing was passed over. Reading finds that out, so that a usual frame is not walked again.
     fn is_whole(&self) -> bool;
 
     fn passed_over(&self, path: Option<&Path<'_>>, report: &mut dyn FnMut(&Path<'_>));
@@ -324,8 +324,8 @@ impl<T: PassedOver> PassedOver for List<T> {
     }
 }
 
-/// Declares one message: its fields with their spellings, and whether a field that is not listed is worth a report. A field
-/// that is there twice makes the message invalid: with either one taken, somebody meant the other.
+/// Declares one message: its fields with their spellings, and whether a field that is not listed is worth a report. A repeated
+/// field makes the message invalid: either value might be the intended one.
 macro_rules! message {
     (
         $(#[$doc:meta])*
@@ -367,7 +367,7 @@ macro_rules! message {
                         $($($ignored)|* => {
                             map.next_value::<serde::de::IgnoredAny>()?;
                         })?
-                        // A number stands where the message should be.
+                        // A number came in place of the message.
                         windlass_tool::json::NUMBER => {
                             map.next_value::<serde::de::IgnoredAny>()?;
                             *place = None;
@@ -420,7 +420,7 @@ pub(crate) fn read<'f, T: Shape<'f>>(frame: &'f str) -> serde_json::Result<Optio
     Ok(message)
 }
 
-/// Reads the value that a text begins with, and gives the rest of the text.
+/// Reads the value that a text begins with. Returns the rest of the text with it.
 pub(crate) fn read_first<'f, T: Shape<'f>>(
     text: &'f str,
 ) -> serde_json::Result<(Option<T>, &'f str)> {

@@ -1,6 +1,6 @@
-//! What each model and each compatible server can do: one table for all codecs, with a row for each family. The
-//! configuration can change a few fields of a row. Behaviour differs more by model than by version of an API, and each new
-//! model has changed the rules. Knows nothing of a session.
+//! The abilities of each model and each compatible server: one table for all codecs, with a row for each family. The
+//! configuration can change a few fields of a row. Behaviour differs more by model than by version of an API, and each new model
+//! has changed the rules. Knows nothing of a session.
 
 use crate::provider_tools::ProviderTool;
 use serde::{Deserialize, Serialize};
@@ -8,40 +8,40 @@ use windlass_session::model::{
     AnswerBatching, CallSupport, DeclarationForm, HistoryInput, ModelProfile, TextInput, Thinking,
 };
 
-/// Models on which sessions run where none is configured.
+/// Models of sessions for which none is configured.
 pub const GEMINI_LIVE_MODEL: &str = "gemini-3.8-live";
 pub const OPENAI_REALTIME_MODEL: &str = "gpt-realtime-2.1";
 pub const GPT_LIVE_MODEL: &str = "gpt-live-1";
 pub const GEMINI_TEXT_MODEL: &str = "gemini-3.5-flash";
 pub const OPENAI_TEXT_MODEL: &str = "gpt-5.4-mini";
 
-/// What a model can do, and what its server takes.
+/// The abilities of a model, and the rules of its server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Profile {
     #[serde(flatten)]
     pub model: ModelProfile,
     #[serde(flatten)]
     pub request: RequestRules,
-    /// The provider's own tools that it takes beside our functions.
+    /// The provider's own tools that the model takes beside our functions.
     pub provider_tools: &'static [ProviderTool],
     pub realtime: RealtimeForm,
 }
 
-/// Which of the realtime protocols a server speaks that are like OpenAI's.
+/// The realtime protocol of a server, among those like OpenAI's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RealtimeForm {
     #[default]
     Openai,
     Xai,
-    /// That of OpenAI's beta, as the dated versions of Azure Voice Live go on speaking it.
+    /// The protocol of OpenAI's beta, which the dated versions of Azure Voice Live still speak.
     VoiceLive,
-    /// OpenAI's own with the kind of voice beside its name, as version `v1` of Azure Voice Live speaks it.
+    /// OpenAI's own with the kind of voice beside its name, which version `v1` of Azure Voice Live speaks.
     VoiceLiveV1,
 }
 
 impl RealtimeForm {
-    /// That of a version of the service's interface, where one is asked for.
+    /// The protocol of this version of the service's interface, if a version is named.
     pub fn of_version(self, version: Option<&str>) -> Self {
         match (self, version) {
             (Self::VoiceLive, Some("v1")) => Self::VoiceLiveV1,
@@ -50,33 +50,33 @@ impl RealtimeForm {
     }
 }
 
-/// What a request over HTTP may hold. A live codec asks for none of it.
+/// Rules for a request over HTTP. A live codec uses none of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RequestRules {
     pub transport: TextTransport,
     pub output_limit: OutputLimit,
-    /// Whether usage is to be asked for with `stream_options`; some servers send it unasked and refuse the field.
+    /// Whether usage has to be requested with `stream_options`; some servers send it anyway and refuse the field.
     pub stream_usage: bool,
     pub tool_choice: bool,
     pub parallel_tool_calls: bool,
-    /// Whether `prompt_cache_key` and `prompt_cache_retention` are known.
+    /// Whether the server knows `prompt_cache_key` and `prompt_cache_retention`.
     pub prompt_cache: bool,
     /// Whether a call that comes back without a thought signature is refused.
     pub thought_signatures: bool,
     pub reasoning: Reasoning,
-    /// Whether Responses gives the reasoning of its models encrypted, although nothing can be said of how much they reason.
+    /// Whether Responses returns the reasoning of its models encrypted, although their levels of reasoning are unknown.
     pub encrypted_reasoning: bool,
-    /// Whether what stands between `<think>` and `</think>` in an answer is a thought. Servers whose models think elsewhere
-    /// have no such tags, and their users may speak of them.
+    /// Whether text between `<think>` and `</think>` in an answer is a thought. Servers whose models think elsewhere have no such
+    /// tags, and their users may write about the tags.
     pub thought_tags: bool,
-    /// Whether a temperature is taken.
+    /// Whether the server takes a temperature.
     pub temperature: bool,
     pub call_ids: CallIds,
     /// Whether a user's message may follow the answers to calls.
     pub user_after_tool: bool,
 }
 
-/// Which of its protocols a server is asked by.
+/// The protocol in which a server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextTransport {
@@ -91,7 +91,7 @@ pub enum TextTransport {
 }
 
 impl TextTransport {
-    /// Its name in the configuration.
+    /// The protocol's name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::ChatCompletions => "chat_completions",
@@ -102,7 +102,7 @@ impl TextTransport {
     }
 }
 
-/// The name under which the limit of an answer's tokens is known.
+/// The field for the limit of an answer's tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputLimit {
@@ -111,19 +111,19 @@ pub enum OutputLimit {
     MaxTokens,
 }
 
-/// What becomes of a model's reasoning.
+/// The handling of a model's reasoning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reasoning {
-    /// It is dropped; some servers refuse to see it again.
+    /// The reasoning is dropped; some servers refuse to see it again.
     Dropped,
-    /// An answer with calls must bring its `reasoning_content` back, be it empty.
+    /// An answer with calls must bring its `reasoning_content` back, even an empty one.
     ReturnedWithCalls,
     /// The `reasoning_details` of an answer go back with it, unread (LibreChat-AI/agents issue 37).
     DetailsReturned,
 }
 
-/// Which ids of calls a server takes.
+/// The ids of calls that a server takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallIds {
@@ -131,13 +131,13 @@ pub enum CallIds {
     Short,
     /// Nine letters and digits.
     Nine,
-    /// Any, and one for every call: a missing one has ended in an empty answer (BerriAI/litellm pull request 34603).
+    /// Any id, and one for every call: a missing one has ended in an empty answer (BerriAI/litellm pull request 34603).
     Always,
-    /// Those that the model gave, and no others: elsewhere the field has been refused as unknown (looplj/axonhub issue 874).
+    /// Only ids that the model gave: elsewhere the field has been refused as unknown (looplj/axonhub issue 874).
     AsGiven,
 }
 
-/// How a model is reached.
+/// The protocol by which a model is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transport {
     GeminiLive,
@@ -149,11 +149,11 @@ enum Transport {
 
 struct Row {
     transport: Transport,
-    /// A model's id, or what the ids of a family begin with; over Chat Completions the host, or its end after a dot. The row
-    /// without a name is for all that nothing is known of.
+    /// A model's id, or the common beginning of a family's ids; over Chat Completions the host, or its end after a dot. Empty for
+    /// the row of unknown models.
     name: &'static str,
     profile: Profile,
-    /// What an operator should know, for the log.
+    /// A note for operators, for the log.
     note: Option<&'static str>,
 }
 
@@ -201,15 +201,15 @@ const NATIVE_AUDIO_2_5: ModelProfile = ModelProfile {
     ..LIVE_3_8
 };
 
-/// Takes speech during a call and its result afterwards. Nothing is known of its thinking.
+/// Takes speech during a call and its result afterwards. Its thinking is undocumented.
 const VERTEX_2_5: ModelProfile = ModelProfile {
     hold_microphone: false,
     thinking: Thinking::Omit,
     ..NATIVE_AUDIO_2_5
 };
 
-/// Only what every Live model has taken so far. Calls are declared without `behavior` and treated as blocking, results go
-/// without `scheduling`, and the smallest window of any Live model is assumed.
+/// Only features that every Live model has taken so far. Calls are declared without `behavior` and treated as blocking, results
+/// go without `scheduling`, and the smallest window of any Live model is assumed.
 const UNKNOWN_LIVE: ModelProfile = ModelProfile {
     thinking: Thinking::Omit,
     vision: false,
@@ -223,8 +223,8 @@ const SPEECH_ONLY: ModelProfile = ModelProfile {
     ..UNKNOWN_LIVE
 };
 
-/// Reasons, takes 128k tokens, and speaks while calls are open. No call is declared as non-blocking, because the protocol
-/// has no word for it: the model is asked to go on when the results are there.
+/// Reasons, takes 128k tokens, and speaks while calls are open. No call is declared as non-blocking, because the protocol has no
+/// word for it: the model is asked to go on when the results are there.
 const REALTIME_2: ModelProfile = ModelProfile {
     calls: CallSupport::BlockingOnly,
     scheduling: false,
@@ -249,10 +249,11 @@ const UNKNOWN_REALTIME: ModelProfile = ModelProfile {
     ..REALTIME_1
 };
 
-/// It makes no call itself: those of the model behind it block. How large its window is nobody says; it forgets by itself.
+/// The model makes no call itself: the calls of the model behind it block. Its window's size is undocumented; it forgets by
+/// itself.
 const GPT_LIVE: ModelProfile = UNKNOWN_REALTIME;
 
-/// Only what nearly every server of Chat Completions takes.
+/// Only features that nearly every server of Chat Completions takes.
 const UNKNOWN_CHAT: Profile = Profile {
     provider_tools: &[],
     realtime: RealtimeForm::Openai,
@@ -293,7 +294,7 @@ const OPENAI: Profile = Profile {
     ..UNKNOWN_CHAT
 };
 
-/// Which of the service's own tools it has is not known.
+/// The service's own tools on Azure are unknown.
 const AZURE: Profile = Profile {
     provider_tools: &[],
     ..OPENAI
@@ -373,8 +374,8 @@ const OLLAMA: Profile = Profile {
     ..UNKNOWN_CHAT
 };
 
-/// Levels of thinking, signed calls, ids on everything. It takes the service's own tools beside functions
-/// (<https://ai.google.dev/gemini-api/docs/tool-combination>); its predecessors take them alone.
+/// Levels of thinking, signed calls, ids on everything. The models take the service's own tools beside functions
+/// (<https://ai.google.dev/gemini-api/docs/tool-combination>); their predecessors take such tools alone.
 const GEMINI_3: Profile = Profile {
     provider_tools: &[ProviderTool::GoogleSearch, ProviderTool::CodeExecution],
     model: ModelProfile {
@@ -415,8 +416,8 @@ const GEMINI_2_0: Profile = Profile {
     ..GEMINI_2_5
 };
 
-/// For a name that stands for another model every few months: the rules of the newest, without a field that depends on
-/// which it is.
+/// The row for a name that stands for another model every few months: the rules of the newest model, without fields that depend
+/// on the model.
 const GEMINI_NEWEST: Profile = Profile {
     model: ModelProfile {
         thinking: Thinking::Omit,
@@ -445,7 +446,7 @@ const OLLAMA_NOTE: &str = "ollama drops the front of a prompt that is longer tha
 const OPENAI_ROW: &str = "api.openai.com";
 
 const AZURE_ROW: &str = "openai.azure.com";
-/// What the names of OpenAI's models that reason begin with.
+/// Prefixes of OpenAI's models that reason.
 const REASONING: [&str; 5] = ["gpt-5", "gpt-6", "o1", "o3", "o4"];
 
 const XAI_ROW: &str = "api.x.ai";
@@ -453,7 +454,7 @@ const XAI_ROW: &str = "api.x.ai";
 const VOICE_LIVE_ROW: &str = "voice-live";
 const VOICE_LIVE_PATH: &str = "/voice-live/";
 
-/// The row that a server on this port has, whatever its host is.
+/// The row for a server on this port, whatever its host.
 const OLLAMA_ROW: &str = "ollama";
 const OLLAMA_PORT: &str = "11434";
 
@@ -551,21 +552,21 @@ const fn chat(thinking: Thinking, vision: bool, context_tokens_max: u64) -> Mode
 #[derive(Clone, Debug)]
 pub struct FoundProfile {
     pub profile: Profile,
-    /// The name of the row; empty where nothing is known of the model or its server.
+    /// The name of the row; empty if the model or its server is unknown.
     pub row: &'static str,
-    /// What an operator should know, for the log.
+    /// A note for operators, for the log.
     pub note: Option<String>,
     transport: Transport,
     model: String,
 }
 
-/// Finds what a model of Gemini Live can do, by its id or its resource name.
+/// Finds the abilities of a model of Gemini Live, by its id or its resource name.
 pub fn gemini_live(model: &str) -> FoundProfile {
     by_id(Transport::GeminiLive, model)
 }
 
-/// Finds what a model of OpenAI Realtime can do, by its id; or what the server at an address can, where it speaks a protocol
-/// that is like OpenAI's.
+/// Finds the abilities of a model of OpenAI Realtime, by its id; or those of the server at an address, if it speaks a protocol
+/// like OpenAI's.
 pub fn openai_realtime(url: Option<&str>, model: &str) -> FoundProfile {
     let found = by_id(Transport::OpenaiRealtime, model);
     let url = url.unwrap_or_default();
@@ -576,17 +577,17 @@ pub fn openai_realtime(url: Option<&str>, model: &str) -> FoundProfile {
     }
 }
 
-/// Finds what a model of GPT-Live can do: all the same, as far as is known.
+/// Finds the abilities of a model of GPT-Live: the same for all, as far as is known.
 pub fn gpt_live(model: &str) -> FoundProfile {
     by_id(Transport::GptLive, model)
 }
 
-/// Finds what a model of Gemini's can do by text, by its id or its resource name.
+/// Finds the abilities of a model of Gemini by text, by its id or its resource name.
 pub fn gemini_text(model: &str) -> FoundProfile {
     by_id(Transport::GeminiText, model)
 }
 
-/// Finds what the server at a base URL takes for a model.
+/// Finds the rules of the server at a base URL for a model.
 pub fn openai_chat(base_url: &str, model: &str) -> FoundProfile {
     let (host, port) = host_and_port(base_url);
     let found = found(Transport::OpenaiChat, model, |name| {
@@ -612,7 +613,7 @@ fn by_id(transport: Transport, model: &str) -> FoundProfile {
     })
 }
 
-/// By the longest name that fits, else by the row for what nobody knows.
+/// The profile of the longest fitting name, or the row of unknown models.
 fn found(transport: Transport, model: &str, fits: impl Fn(&str) -> bool) -> FoundProfile {
     let rows = ROWS.iter().filter(|row| row.transport == transport);
     let row = rows
@@ -635,7 +636,7 @@ impl Row {
         if name.contains("non-reasoning") {
             profile.request.encrypted_reasoning = false;
         }
-        // Those before GPT-5 do not reason, and refuse what is said of it.
+        // Models before GPT-5 do not reason, and refuse settings of reasoning.
         let is_old = ["gpt-3", "gpt-4", "chatgpt-4"]
             .iter()
             .any(|old| name.starts_with(old));
@@ -643,7 +644,8 @@ impl Row {
         if is_openai && is_old {
             profile.model.thinking = Thinking::Omit;
         }
-        // Models that reason refuse every temperature but 1 (bolna-ai/bolna pull request 1019). On Azure the name may be any.
+        // Reasoning models refuse every temperature but 1 (bolna-ai/bolna pull request 1019). On Azure a deployment may have any
+        // name.
         let is_azure = self.transport == Transport::OpenaiChat && self.name == AZURE_ROW;
         let is_newer_gpt = is_openai && name.starts_with("gpt-") && !is_old;
         let is_named = (is_openai || is_azure) && REASONING.iter().any(|own| name.starts_with(own));
@@ -665,10 +667,10 @@ impl Row {
     }
 }
 
-/// What the configuration says of a model; what it leaves out stays as it is.
+/// The configuration's changes to a model's profile. A missing field changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProfileChange {
-    /// The row whose profile the model has.
+    /// The row whose profile the model gets.
     pub like: Option<String>,
     pub calls: Option<CallSupport>,
     pub hold_microphone: Option<bool>,
@@ -681,7 +683,7 @@ pub struct ProfileChange {
 }
 
 impl FoundProfile {
-    /// The profile of another row, where its transport is the model's.
+    /// The profile of another row, if that row has the model's transport.
     fn like(self, name: &str) -> Self {
         let mut rows = ROWS.iter();
         match rows.find(|row| (row.transport, row.name) == (self.transport, name)) {
@@ -690,7 +692,7 @@ impl FoundProfile {
         }
     }
 
-    /// The profile with what is changed.
+    /// The profile with the changes.
     pub fn changed(self, change: &ProfileChange) -> Self {
         let mut found = match &change.like {
             Some(name) => self.like(name),
@@ -713,7 +715,7 @@ impl FoundProfile {
     }
 }
 
-/// Of `https://host:port/path`, in lower case; both empty where there are none.
+/// Host and port of `https://host:port/path`, in lower case; empty strings for missing ones.
 fn host_and_port(url: &str) -> (String, String) {
     let behind_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
     let end = behind_scheme
@@ -930,7 +932,7 @@ mod tests {
             ..LIVE_3_8
         };
         assert_eq!((found.profile.model, found.note), (expected, None));
-        // A row of another transport says nothing of this one.
+        // A row of another transport does not apply.
         let found = gemini_text("gemini-9-pro").changed(&change).profile;
         assert_eq!(found.request, UNKNOWN_GEMINI.request);
         let change = ProfileChange {

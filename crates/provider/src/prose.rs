@@ -1,6 +1,6 @@
-//! What a model writes among its words without meaning to say it: thoughts between tags, and calls in the place of the
-//! interface for calls. Takes both out of an answer while it comes, however it was cut. Knows no protocol, and never sees
-//! what a user or a tool said.
+//! Text that a model writes among its words without meaning to say it: thoughts between tags, and calls outside the interface for
+//! calls. Takes both out of an answer while it comes, however it was cut. Knows no protocol, and never sees the words of a user
+//! or a tool.
 
 mod call;
 
@@ -9,15 +9,14 @@ use call::{JsonLook, json_look};
 use std::sync::Arc;
 use windlass_session::model::ModelEvent;
 
-/// What is looked for in an answer.
+/// The kinds of text that are looked for in an answer.
 #[derive(Clone, Debug, Default)]
 pub struct ProseRules {
-    /// Whether there are tags of thoughts.
+    /// Whether the model marks thoughts with tags.
     pub thoughts: bool,
-    /// Whether an answer of this model has been seen that begins in a thought without a tag. It is held until the thought
-    /// ends.
+    /// Whether an earlier answer of this model began in a thought without a tag. The answer is then held until the thought ends.
     pub begins_in_thought: bool,
-    /// The tools that were declared; none where there are no calls to write.
+    /// The declared tools; empty if the model has no calls to write.
     pub tools: Arc<[Arc<str>]>,
 }
 
@@ -26,7 +25,7 @@ pub struct ProseRules {
 pub struct Prose {
     rules: ProseRules,
     reader: Reader,
-    /// Words have been passed on, and are out of reach.
+    /// Whether words have been passed on, and can no longer be retracted.
     passed_on: bool,
 }
 
@@ -39,7 +38,7 @@ impl Prose {
         }
     }
 
-    /// Takes out of the events from a place on what is not to be said.
+    /// Takes thoughts and calls out of the events from index `from` on.
     pub fn hear(&mut self, events: &mut Vec<ModelEvent>, from: usize) {
         if !self.rules.thoughts && self.rules.tools.is_empty() {
             return;
@@ -78,8 +77,8 @@ impl Prose {
         }
     }
 
-    /// The answer is over: says what was held back, and takes out of the answer what was taken out of the events. True
-    /// where the answer began in a thought without a tag.
+    /// Ends the answer: passes on the words that were held back, and takes out of the answer what was taken out of the events.
+    /// Returns whether the answer began in a thought without a tag.
     pub fn finish(mut self, answer: &mut ModelAnswer, events: &mut Vec<ModelEvent>) -> bool {
         let mut said = String::new();
         self.reader.end(&self.rules, &mut said);
@@ -114,7 +113,7 @@ impl Prose {
         self.reader.began_in_thought
     }
 
-    /// The same, for the log.
+    /// Takes thoughts and calls out of the answer's pieces, for the log.
     fn rewrite(&self, answer: &mut ModelAnswer) {
         let begins_in_thought = self.rules.begins_in_thought && self.reader.began_in_thought;
         let mut reader = Reader::new(&self.rules, begins_in_thought);
@@ -152,7 +151,7 @@ impl Prose {
 enum Tag {
     Open,
     Close,
-    /// Of a form in which thoughts, words and calls stand; it is none of them.
+    /// A mark of a format that separates thoughts, words and calls. It is none of them.
     Mark,
     Call,
 }
@@ -164,7 +163,7 @@ const THOUGHT_TAGS: [(&str, Tag); 12] = [
     ("</think>", Tag::Close),
     ("</thinking>", Tag::Close),
     ("</thought>", Tag::Close),
-    // Harmony, where a server does not take it apart.
+    // Harmony's marks, which some servers leave in.
     ("<|channel|>analysis<|message|>", Tag::Open),
     ("<|channel|>final<|message|>", Tag::Mark),
     ("<|channel|>commentary<|message|>", Tag::Mark),
@@ -173,7 +172,7 @@ const THOUGHT_TAGS: [(&str, Tag); 12] = [
     ("<|return|>", Tag::Mark),
 ];
 
-/// How models write calls and their results where their server does not know the form.
+/// Models' forms of calls and results that their server does not know.
 const CALL_TAGS: [(&str, Tag); 14] = [
     ("<tool_call", Tag::Call),
     ("</tool_call>", Tag::Call),
@@ -191,7 +190,7 @@ const CALL_TAGS: [(&str, Tag); 14] = [
     ("[TOOL_CALLS]", Tag::Call),
 ];
 
-/// The same at the beginning of a line, where a server has taken the marks out.
+/// The same forms at the beginning of a line, after a server has removed the marks.
 const CALL_LINES: [(&str, Tag); 4] = [
     ("commentary to=functions.", Tag::Call),
     ("assistantcommentary to=functions.", Tag::Call),
@@ -204,34 +203,34 @@ const JSON_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Nobody knows yet whether this is a thought.
+    /// It is undecided whether the text is a thought.
     Unknown,
     Said,
     Thought,
-    /// Behind a call that was written as prose: what is said there rests on a result that nobody gave.
+    /// Text behind a call that was written as prose: it rests on a result that does not exist.
     Void,
 }
 
 #[derive(Debug)]
 struct Reader {
     mode: Mode,
-    /// What cannot be judged before more comes.
+    /// Text that cannot be judged before more comes.
     pending: String,
     /// Space before the first word.
     lead: String,
-    /// The sign before the place.
+    /// The sign before the current place.
     last: Option<char>,
     is_line_start: bool,
     backticks: u32,
     is_in_fence: bool,
     depth: u32,
-    /// A thought has begun or ended, so that an end alone says nothing of what stands before it.
+    /// Whether a thought has begun or ended. Then an end alone says nothing of the text before it.
     has_thought: bool,
-    /// As much of what is pending has been searched for the end of a thought.
+    /// Bytes of the pending text that were searched for the end of a thought.
     searched: usize,
-    /// A thought that began amid a line: if it never ends, it was none.
+    /// The text of a thought that began amid a line. If the thought never ends, the text was no thought.
     aside: Option<String>,
-    /// What stands behind the end of a thought within a thought: if the outer one never ends, there was none.
+    /// The text behind the end of a nested thought. If the outer thought never ends, this text was no thought.
     after_inner: Option<String>,
     has_said: bool,
     has_changed: bool,
@@ -264,7 +263,7 @@ impl Reader {
         }
     }
 
-    /// Takes note of words in which nothing can be hidden, as nearly all are; false where they have to be read.
+    /// Takes note of words that can hide nothing, as nearly all are. Returns false if the words have to be read.
     fn is_plain(&mut self, words: &str) -> bool {
         let is_odd = |byte: &u8| matches!(byte, b'<' | b'{' | b'[' | b'`' | b'\n');
         let is_plain = self.mode == Mode::Said
@@ -279,13 +278,13 @@ impl Reader {
         is_plain
     }
 
-    /// Appends what is to be said of the words. True where all that was said before is none of the answer.
+    /// Appends the spoken part of the words. Returns true if all earlier words are no part of the answer.
     fn read(&mut self, rules: &ProseRules, words: &str, said: &mut String) -> bool {
         self.pending.push_str(words);
         self.go_on(rules, false, said)
     }
 
-    /// Nothing more comes.
+    /// Ends the text: nothing more comes.
     fn end(&mut self, rules: &ProseRules, said: &mut String) {
         self.go_on(rules, true, said);
         if self.mode == Mode::Thought {
@@ -375,7 +374,7 @@ impl Reader {
         retracts
     }
 
-    /// The end of the first closing tag. What was searched before is not searched again.
+    /// The end of the first closing tag. Text that was searched before is not searched again.
     fn first_close(&mut self, held: &str) -> Option<usize> {
         let longest = "</thinking>".len();
         let from = held.floor_char_boundary(self.searched.saturating_sub(longest));
@@ -383,7 +382,7 @@ impl Reader {
         close_of(&held[from..]).map(|end| from + end)
     }
 
-    /// Reads a piece of a thought; `None` where more has to come.
+    /// Reads a piece of a thought. Returns its bytes, or `None` if more has to come.
     fn thought(&mut self, rest: &str, is_end: bool) -> Option<usize> {
         let mut taken = rest.find('<').unwrap_or(rest.len());
         let mut tag = None;
@@ -427,7 +426,7 @@ impl Reader {
         self.is_in_fence || self.last.is_some_and(is_quote)
     }
 
-    /// What the words begin with.
+    /// The kind of text at the beginning of the words.
     fn look(&self, rules: &ProseRules, rest: &str, is_end: bool) -> Look {
         let reads_calls = !rules.tools.is_empty();
         let first = rest.as_bytes()[0];
@@ -461,7 +460,7 @@ impl Reader {
             }
         }
         let is_odd = |sign: char| matches!(sign, '<' | '{' | '[' | '`' | '\n');
-        // Every sign of a line's beginning is looked at, and so is what stands behind a quote.
+        // The signs at a line's beginning are read one by one. Elsewhere a look at the next odd sign is enough.
         let one = rest.chars().next().map_or(1, char::len_utf8);
         let is_before_line = first == b'\n' || self.is_line_start && first.is_ascii_whitespace();
         Look::Words(match is_before_line {
@@ -498,7 +497,7 @@ impl Reader {
     }
 }
 
-/// What words begin with, where it is no thought and no call.
+/// The kind of text at a place; `Words` for neither thought nor call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Words(usize),
@@ -510,7 +509,7 @@ enum Look {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TagLook {
     Tag(Tag, usize),
-    /// It may become one.
+    /// The text may become a tag.
     Part,
     None,
 }
@@ -531,7 +530,7 @@ fn tag_of(rest: &str, tags: &[(&str, Tag)]) -> TagLook {
     look
 }
 
-/// Where the first end of a thought ends.
+/// The index behind the first end of a thought.
 fn close_of(text: &str) -> Option<usize> {
     let mut places = text.match_indices("</");
     places.find_map(|(at, _)| match tag_of(&text[at..], &THOUGHT_TAGS) {

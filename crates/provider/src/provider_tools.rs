@@ -1,5 +1,5 @@
-//! The tools that a provider runs itself, beside our functions: their names in the configuration and on the wire. Which model
-//! takes which is said by its profile.
+//! The tools that a provider runs itself, beside our functions: their names in the configuration and on the wire. A model's
+//! profile names the tools that it takes.
 
 use crate::message::{List, Text};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub enum ProviderTool {
 }
 
 impl ProviderTool {
-    /// Its name in the configuration.
+    /// The tool's name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::GoogleSearch => "google_search",
@@ -33,7 +33,7 @@ impl ProviderTool {
         }
     }
 
-    /// Its element in a request's list of tools, as the provider's usual protocol has it.
+    /// The tool's element in a request's list of tools, in the provider's usual protocol.
     pub(crate) fn declaration(self) -> &'static str {
         match self {
             Self::GoogleSearch => r#"{"googleSearch":{}}"#,
@@ -43,7 +43,7 @@ impl ProviderTool {
         }
     }
 
-    /// The same where every element says its type, which Gemini's does in Interactions alone.
+    /// The element for a protocol whose elements all name their type. For Gemini's tools that is Interactions alone.
     pub(crate) fn typed_declaration(self) -> &'static str {
         match self {
             Self::GoogleSearch => r#"{"type":"google_search"}"#,
@@ -72,7 +72,7 @@ pub(crate) fn beside(
     Some(text.into())
 }
 
-/// What a model has read of its provider's own tools, as the core hears of it.
+/// The event for the core about content that the provider's own tools gave the model.
 pub(crate) fn external_content(sources: Vec<Citation>) -> ModelEvent {
     ModelEvent::ExternalContent {
         sources: sources.into(),
@@ -84,7 +84,7 @@ pub(crate) const SOURCES_MAX: usize = 64;
 const ADDRESS_BYTES_MAX: usize = 2_048;
 const TITLE_BYTES_MAX: usize = 256;
 
-/// A page that an answer rests on. None where its address is none that a browser should open.
+/// A page that an answer rests on. `None` if its address is not one that a browser should open.
 pub(crate) fn source(address: &str, title: Option<&str>) -> Option<Citation> {
     let is_web = address.starts_with("https://") || address.starts_with("http://");
     let is_sound = |byte: u8| byte.is_ascii_graphic();
@@ -104,7 +104,7 @@ pub(crate) fn source(address: &str, title: Option<&str>) -> Option<Citation> {
 }
 
 crate::message::message! {
-    /// What Gemini says of the pages that an answer rests on. It may be there and empty.
+    /// Gemini's list of the pages that an answer rests on. It may be present and empty.
     Grounding<'a> {
         chunks: List<Chunk<'a>> = "groundingChunks" or "grounding_chunks",
         queries: List<Text<'a>> = "webSearchQueries" or "web_search_queries",
@@ -128,7 +128,7 @@ crate::message::message! {
 }
 
 impl Grounding<'_> {
-    /// `None` where nothing was searched.
+    /// `None` if nothing was searched.
     pub(crate) fn event(&self) -> Option<ModelEvent> {
         let chunks = self.chunks.as_ref().map_or(&[][..], |list| &list.items);
         let has_searched = self

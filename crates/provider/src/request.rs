@@ -1,20 +1,20 @@
-//! What the requests of all text models have in common. Knows no field of any.
+//! Common parts of the requests to all text models. Knows no field of any.
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// What a model may do with its tools in one answer.
+/// The model's use of its tools in one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolUse {
-    /// As it sees fit.
+    /// Calls at the model's own choice.
     Free,
     /// At least one call.
     Required,
-    /// None: it is to answer with what it has.
+    /// No call: the model is to answer from the conversation.
     Forbidden,
 }
 
-/// How an answer is to come.
+/// The delivery of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     Stream,
@@ -40,7 +40,7 @@ impl WrittenInstruction {
     }
 }
 
-/// What a model is told before everything else; an empty one is left out.
+/// The instruction before everything else in a request; an empty one is left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Instruction<'a> {
     text: &'a str,

@@ -23,7 +23,7 @@ pub(crate) fn blank(mut frame: &[u8]) -> &[u8] {
     frame
 }
 
-/// A string without escapes that comes next, and what follows it.
+/// The string without escapes that comes next, and the text behind it.
 #[inline]
 pub(crate) fn plain_string(frame: &[u8]) -> Option<(&[u8], &[u8])> {
     let rest = token(frame, b"\"")?;

@@ -1,22 +1,22 @@
-//! Server-sent events cut out of a byte stream, however the network cut it. Knows the framing and its limits; knows no
-//! provider and does not read what an event holds.
+//! Server-sent events cut out of a byte stream, however the network cut it. Knows the framing and its limits; knows no provider
+//! and does not read an event's contents.
 //!
 //! The format is that of the WHATWG HTML standard, section 9.2, read more leniently in two points that real servers make
-//! necessary: what stands before the end of the stream counts without its blank line, and text that is no field at all
-//! (a bare JSON error in the middle of a stream, an HTML page) is handed on instead of being ignored.
+//! necessary: an event at the end of the stream counts without its blank line, and text that is no field at all (a bare JSON
+//! error in the middle of a stream, an HTML page) is handed on instead of being ignored.
 
 use memchr::memchr2;
 
-/// How much one stream may have pending.
+/// Limits of one stream's pending bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub line_bytes_max: usize,
-    /// All data lines of one event.
+    /// Bytes of all data lines of one event.
     pub event_bytes_max: usize,
 }
 
 impl Limits {
-    /// For events of one line, as all providers send them.
+    /// Limits for events of one line, as all providers send them.
     pub(crate) fn of_line(bytes_max: usize) -> Self {
         Self {
             line_bytes_max: bytes_max,
@@ -25,7 +25,7 @@ impl Limits {
     }
 }
 
-/// A stream that holds more than anybody may send in one piece. The rest of it cannot be made sense of.
+/// The stream holds a piece beyond the limits. The rest of it cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooLong {
     #[error(
@@ -38,10 +38,10 @@ pub enum TooLong {
     Event { bytes_max: usize },
 }
 
-/// What the stream holds. The bytes need be no UTF-8.
+/// One item of the stream. The bytes need be no UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// The data lines of one event, joined by line feeds, and the event's name where it has one.
+    /// The data lines of one event, joined by line feeds, and the event's name, if it has one.
     Event { name: &'a [u8], data: &'a [u8] },
     /// Lines that are no fields, joined by line feeds.
     Bare(&'a [u8]),
@@ -57,7 +57,7 @@ pub struct Splitter {
     data: Vec<u8>,
     has_data: bool,
     bare: Vec<u8>,
-    /// The last byte was a carriage return: a line feed that follows belongs to it.
+    /// Whether the last byte was a carriage return: a line feed that follows belongs to it.
     after_return: bool,
     started: bool,
 }
@@ -111,8 +111,7 @@ impl Splitter {
         Ok(())
     }
 
-    /// The stream has ended: hands on what is left, an unfinished line included. Its reader finds out whether it is
-    /// whole.
+    /// Ends the stream: hands on the rest, an unfinished line included. The reader finds out whether the line is whole.
     pub fn finish(mut self, on_item: &mut impl FnMut(Item<'_>)) -> Result<(), TooLong> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
@@ -202,7 +201,7 @@ impl Splitter {
 mod tests {
     use super::*;
 
-    /// What a stream holds, cut at the given places: `name|data`, or `bare:text`.
+    /// The items of a stream that is cut at the given places: `name|data`, or `bare:text`.
     fn split(pieces: &[&[u8]], limits: Limits) -> Result<Vec<String>, TooLong> {
         let mut items = Vec::new();
         let mut on_item = |item: Item<'_>| {

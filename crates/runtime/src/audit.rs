@@ -1,5 +1,5 @@
-//! The audit: one JSON line per finished or refused call (`docs/operations.md`, "The audit"), and the lines that handlers add, chained
-//! by their hashes. A subscriber that queues and a thread that writes, so that no session ever waits for a disk.
+//! The audit: one JSON line per finished or refused call (`docs/operations.md`, "The audit"), and the lines that handlers add,
+//! chained by their hashes. A subscriber queues the lines and a thread writes them, so that no session waits for a disk.
 
 mod chain;
 mod checkpoint;
@@ -31,16 +31,16 @@ use windlass_store::{Batch, ConversationRef, Effect, StandingApproval, StoreUnav
 use windlass_tool::id::{EffectId, SessionId, UserId};
 use windlass_tool::private;
 
-/// Lines that wait for the disk; more are lost, and the loss is a line of its own.
+/// Lines that wait for the disk. Further lines are lost, and the loss is a line of its own.
 const WAITING_MAX: usize = 10_000;
-/// How long lines are gathered before they are written. A thread that slept is not woken for each of them.
+/// Time for which lines are gathered before they are written. A sleeping thread is not woken for each line.
 const GATHERING: Duration = Duration::from_millis(50);
-/// How often a disk that took nothing is tried again.
+/// Pause between attempts at a disk that refuses writes.
 const RETRY: Duration = Duration::from_secs(1);
-/// How large a file grows before the next one begins, where nothing else is said.
+/// Bytes of a file before the next one begins, by default.
 const FILE_BYTES_MAX: u64 = 100_000_000;
 
-/// Why the audit cannot be written.
+/// The reason why the audit cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     #[error("the audit {} cannot be opened: {source}; make its folder writable or set audit.path", .path.display())]
@@ -62,9 +62,9 @@ pub struct Audit {
 struct Queue {
     state: Mutex<QueueState>,
     filled: Condvar,
-    /// Is told which effects have lines.
+    /// The ledger that is notified of effects with lines.
     ledger: OnceLock<Weak<dyn Ledger>>,
-    /// The disk took nothing at the last attempt.
+    /// Whether the disk refused the last write.
     is_failing: AtomicBool,
 }
 
@@ -84,7 +84,7 @@ impl Queue {
     }
 }
 
-/// What of a call's arguments the audit holds.
+/// The part of a call's arguments that the audit holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditedArguments {
     /// Their hash alone.
@@ -94,7 +94,7 @@ pub enum AuditedArguments {
     Visible,
 }
 
-/// Where an audit is written, and how.
+/// Settings of an audit.
 #[derive(Clone, Debug)]
 pub struct AuditSettings {
     pub path: PathBuf,
@@ -113,7 +113,7 @@ impl Audit {
         })
     }
 
-    /// The same, with all that can be set.
+    /// Opens the file with all settings.
     pub fn open_with(settings: AuditSettings) -> Result<Self, AuditError> {
         let path = &settings.path;
         let refuse = |source| AuditError::Unopened {
@@ -145,7 +145,7 @@ impl Audit {
         })
     }
 
-    /// Writes what waits and ends the thread. What comes later is not written.
+    /// Writes the waiting lines and ends the thread. Later lines are not written.
     pub fn close(&self) {
         self.queue.lock().is_closed = true;
         self.queue.filled.notify_one();
@@ -161,7 +161,7 @@ impl Audit {
         }
     }
 
-    /// Whether what happens can be written down. Where it cannot, nothing that changes the world may begin.
+    /// Whether the audit can be written. If it cannot, no change of the outside world may begin.
     pub fn admits_writes(&self) -> Result<(), StoreUnavailable> {
         if self.queue.is_failing.load(Ordering::Acquire) {
             return Err(StoreUnavailable::Failed {
@@ -172,14 +172,14 @@ impl Audit {
         Ok(())
     }
 
-    /// From now on a ledger is told which effects have lines. Call it once. It holds for as long as others hold the ledger.
+    /// Sets the ledger that is notified of effects with lines. Call it once. It works as long as others hold the ledger.
     pub fn tells(&self, ledger: &Arc<dyn Ledger>) {
         if self.queue.ledger.set(Arc::downgrade(ledger)).is_err() {
             tracing::error!("the audit tells another ledger already");
         }
     }
 
-    /// Writes down how an effect ended that no session has reported, or that its outcome is unknown.
+    /// Writes down an effect's end that no session has reported, or that its outcome is unknown.
     pub fn found(
         &self,
         conversation: &ConversationRef,
@@ -196,7 +196,7 @@ impl Audit {
         self.push(|state| state.found.push(found));
     }
 
-    /// Writes down that a user has revoked a standing approval while no session of theirs said so.
+    /// Writes down that a user has revoked a standing approval without a report from a session of theirs.
     pub fn revoked(
         &self,
         conversation: &ConversationRef,
@@ -270,16 +270,16 @@ impl Subscriber for Audit {
     }
 }
 
-/// The thread: waits for the first line, gathers others for a moment, writes them together.
+/// The writing thread: waits for the first line, gathers others for a moment, writes them together.
 struct Writer {
     queue: Arc<Queue>,
     file: ChainedFile,
     arguments: AuditedArguments,
     /// The number of each living session's last line.
     sequences: HashMap<SessionId, u64>,
-    /// What the disk did not take yet.
+    /// Lines that the disk has not taken yet.
     unwritten: VecDeque<Value>,
-    /// The effects of the newest lines. All lines are written before the ledger is told.
+    /// The effects of the newest lines. The ledger is notified only after all lines are written.
     told_of: VecDeque<(ConversationRef, EffectId)>,
 }
 
@@ -318,7 +318,7 @@ impl Writer {
             .wait_timeout_while(state, gathering, |state| !state.is_closed)
             .unwrap_or_else(PoisonError::into_inner);
         let is_closed = state.is_closed;
-        // While the disk takes nothing the queue is left to fill, so that what waits stays bounded.
+        // While the disk refuses writes the queue is left to fill, so that waiting lines stay bounded.
         let batch = if self.unwritten.is_empty() || is_closed {
             QueueState {
                 entries: std::mem::take(&mut state.entries),
@@ -371,7 +371,8 @@ impl Writer {
         }
     }
 
-    /// All lines are written. What the ledger does not take is found by its sweep, and gets a second line.
+    /// Notifies the ledger, after all lines are written. The ledger's sweep finds effects whose notice failed, and they get a
+    /// second line.
     fn tell_ledger(&mut self) {
         let told_of = std::mem::take(&mut self.told_of);
         let ledger = self.queue.ledger.get();

@@ -1,4 +1,4 @@
-//! Everything of a session that is no client and no provider: its driver on the runtime's executor, the limits of its user, and
+//! Everything of a session except its client and its provider: its driver on the runtime's executor, the limits of its user, and
 //! its subscribers. The same for sessions with and without sockets.
 
 use crate::executor::{Executor, HandlerThreads};
@@ -25,37 +25,37 @@ use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
 use windlass_tool::sensitive::Sensitive;
 
-/// What all sessions of one process share.
+/// The parts that all sessions of one process share.
 #[derive(Clone)]
 pub struct Shared {
     pub ledger: Arc<dyn Ledger>,
     pub rate_limiter: Arc<dyn RateLimiter>,
     pub subscribers: Arc<[Arc<dyn Subscriber>]>,
-    /// Where handlers run that do not promise to return at once.
+    /// The threads for handlers that do not promise to return at once.
     pub threads: HandlerThreads,
-    /// Where sessions are recorded, if they are.
+    /// The journal of sessions, if they are recorded.
     pub journal: Option<Arc<Journal>>,
 }
 
-/// How long a leg that no client comes back to counts as live although nothing is heard of it.
+/// Milliseconds for which a leg that no client resumes counts as live without a sign of life.
 const PASSING_LEG_MS: u64 = 60 * 60 * 1_000;
-/// The hash of a token that nobody has: no text is known to have it. It is the same for all sessions that nobody resumes, so that
+/// The hash of a token that does not exist: no text is known to have it. All sessions that cannot be resumed share it, so that
 /// they lie together in the store's index.
 const NO_TOKEN: Hash = [0; 32];
 
 /// How a session's leg begins.
 pub enum LegStart {
     New(NewLeg, Beginner),
-    /// A new one that no client can resume.
+    /// A new leg that no client can resume.
     Passing(Beginner),
-    /// The ledger has it already.
+    /// A leg that the ledger has already.
     Resumed,
 }
 
-/// What a driver is begun with.
+/// The parameters of a driver.
 pub struct BeginRequest {
     pub identity: SessionIdentity,
-    /// As the ledger has it, whose user may be written otherwise than the session's.
+    /// The conversation as the ledger has it. Its user may be spelt otherwise than the session's.
     pub conversation: ConversationRef,
     pub leg: LegRef,
     pub registry: Arc<Registry>,
@@ -63,10 +63,10 @@ pub struct BeginRequest {
     pub world: Arc<dyn World>,
     pub shared: Shared,
     pub start: LegStart,
-    /// Open questions that the session's client may be shown.
+    /// Open approval requests that the session's client may be shown.
     pub questions: Vec<OpenQuestion>,
-    /// The last entry of the log that the session knows of; `None` where the conversation's id was just made, so that nobody else can
-    /// have written into it.
+    /// The last entry of the log that the session knows; `None` for a conversation whose id was just made, so that no other
+    /// session can have written into it.
     pub after: Option<EntryNumber>,
 }
 
@@ -79,7 +79,7 @@ pub struct CallDriver {
 }
 
 impl CallDriver {
-    /// Has the leg begun, before anything else is asked for it.
+    /// Begins the leg before every other request to the ledger.
     pub fn begin(request: BeginRequest) -> Self {
         let BeginRequest {
             mut identity,
@@ -112,7 +112,7 @@ impl CallDriver {
         let mut driver = Driver::new(config, shared.ledger.clone(), executor);
         driver.know(&questions);
         if identity.mode == Mode::Voice {
-            // A model that speaks is given the conversation when it begins.
+            // A model that speaks gets the conversation at its beginning.
             driver.forget_heard();
         }
         match start {
@@ -141,7 +141,7 @@ impl CallDriver {
         self.world.now_unix_ms()
     }
 
-    /// Tells the subscribers what has become of audio.
+    /// Reports the audio counts to the subscribers.
     pub(crate) fn publish_audio(&self, counts: &AudioCounts) {
         for subscriber in self.shared.subscribers.iter() {
             subscriber.audio(&self.identity, counts);
@@ -165,8 +165,8 @@ impl CallDriver {
         }
     }
 
-    /// Performs an output if it is about calls, the ledger or events, and queues the inputs that this causes at once. Gives the
-    /// output back where it, or what it says, concerns a client or a provider too.
+    /// Performs an output about calls, the ledger or events, and queues the inputs that follow at once. Returns the output if it
+    /// concerns a client or a provider too.
     pub fn perform(&mut self, output: Output, inputs: &mut VecDeque<Input>) -> Option<Output> {
         match self.driver.perform(output, inputs)? {
             Output::CheckRate {
@@ -191,8 +191,8 @@ impl CallDriver {
         }
     }
 
-    /// The user answers a question by its token. Where the store cannot be read the core is not told, and the client is to be told
-    /// that its answer was not taken.
+    /// Passes the user's answer to an approval request on, by its token. If the store cannot be read, the core gets nothing, and
+    /// the client has to be told that its answer was not taken.
     pub fn answer(
         &mut self,
         token: &str,
@@ -202,19 +202,19 @@ impl CallDriver {
         self.driver.answer(token, said, inputs)
     }
 
-    /// With what the client answers a question that was put to it.
+    /// The token with which the client answers an approval request.
     pub fn token(&self, question: QuestionNumber) -> Option<Sensitive<String>> {
         self.driver.token(question)
     }
 
-    /// Writes entries into the log of the conversation that are no output of the core.
+    /// Writes entries that are no output of the core into the conversation's log.
     pub fn append(&mut self, entries: Vec<NewEntry>) {
         if !entries.is_empty() {
             self.driver.append(entries);
         }
     }
 
-    /// Has the ledger keep what another process needs to go on with the session.
+    /// Has the ledger keep the state from which another process can resume the session.
     pub fn save(&mut self, body: Sensitive<Vec<u8>>, expires_in_ms: u64) {
         self.driver.save(body, expires_in_ms);
     }
@@ -224,23 +224,23 @@ impl CallDriver {
         self.driver.is_saving()
     }
 
-    /// The session ends, and what it has begun runs on: other sessions of the conversation tell what comes of that.
+    /// Ends the session while its running changes go on: other sessions of the conversation report their outcomes.
     pub fn retire(&self) {
         self.driver.retire();
     }
 
-    /// The leg is over, and nobody goes on with it.
+    /// Ends the leg for good: it is not resumed.
     pub fn leave(&mut self) {
         self.driver.leave();
     }
 
-    /// The same of its conversation, which nobody comes back to either.
+    /// Ends the leg and its conversation for good: neither is resumed.
     pub fn leave_for_good(&mut self) {
         self.driver.leave();
         self.driver.discard();
     }
 
-    /// What the log says by now, for a session that was not polled: the inputs of the core that follow.
+    /// Reads the log's new entries for a session that was not polled. Appends the inputs for the core that follow from them.
     pub fn read_tail(&mut self, inputs: &mut VecDeque<Input>) {
         inputs.extend(self.driver.catch_up());
         self.report();
@@ -256,7 +256,7 @@ impl CallDriver {
         self.driver.last_read()
     }
 
-    /// What other legs have said since this was asked last.
+    /// Entries of other legs since the last call of this function.
     pub fn take_heard(&mut self) -> Vec<Entry> {
         self.driver.take_heard()
     }
@@ -267,7 +267,7 @@ impl CallDriver {
         polled
     }
 
-    /// Whether no call runs and nothing is owed by the ledger.
+    /// Whether no call runs and no reply of the ledger is due.
     pub fn is_idle(&self) -> bool {
         self.driver.is_idle()
     }

@@ -1,5 +1,5 @@
-//! Who is at the other end of a request or a connection, and how the server came to know it. Knows no cookie, no key and no
-//! proxy.
+//! The caller at the other end of a request or a connection, and the server's evidence for its identity. Knows no cookie, no key
+//! and no proxy.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use windlass_store::{Hash, Presented};
 use windlass_tool::id::{ClientId, TenantId, UserId};
 use windlass_tool::rights::{Rights, Role};
 
-/// What the ids of proven callers begin with: users, users of a tenant, and programs that are known by the name of their key.
-/// No other id does.
+/// Prefixes of the ids of proven callers: users, users of a tenant, and programs that are known by the name of their key. No
+/// other id has one.
 const PROVEN: [&str; 3] = ["user:", "user@", "key:"];
 
-/// Whether an id is one that is given to proven callers alone.
+/// Whether an id has the form that only proven callers get.
 pub fn is_proven_id(id: &str) -> bool {
     PROVEN.iter().any(|prefix| id.starts_with(prefix))
 }
 
-/// How far a client's id can be relied on.
+/// The reliability of a client's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acquaintance {
-    /// The client has shown it, signed by this server, or has proven it.
+    /// The client has shown the id, signed by this server, or has proven it.
     Shown,
-    /// It was made for a browser, which will show it from now on.
+    /// The id was made for a browser, which will show it from now on.
     Kept,
-    /// It was made for a program, which may never show it.
+    /// The id was made for a program, which may never show it.
     Passing,
 }
 
-/// Who a caller has proven to be.
+/// The proven identity of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProvenName {
     User(String),
@@ -37,7 +37,7 @@ pub enum ProvenName {
 }
 
 impl ProvenName {
-    /// A tenant's names hold no `:`, so that no id can be read in two ways.
+    /// A tenant's names hold no `:`, so every id can be read in one way only.
     fn id(&self, tenant: &TenantId) -> ClientId {
         ClientId::new(match self {
             Self::User(name) if *tenant == TenantId::default() => format!("user:{name}"),
@@ -47,23 +47,23 @@ impl ProvenName {
     }
 }
 
-/// What a caller has proven.
+/// The facts that a caller has proven.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proven {
     pub tenant: TenantId,
     pub name: ProvenName,
     pub roles: Arc<BTreeSet<Role>>,
-    /// Where the user lives, as who vouches for them says: the name of a zone.
+    /// The name of the zone in which the user lives, according to the party that vouches for the user.
     pub zone: Option<Arc<str>>,
     pub validity: Validity,
 }
 
-/// Whether what a caller has shown still counts. Those that were not made with [`Validity::until`] always do.
+/// Whether a caller's credential still counts. A validity not made with [`Validity::until`] always counts.
 #[derive(Clone, Debug, Default)]
 pub struct Validity(Option<watch::Receiver<bool>>);
 
 impl Validity {
-    /// Counts until it is said that it was withdrawn, or nobody is left to say so.
+    /// Counts until the flag says that the credential was withdrawn, or until the flag's sender is gone.
     pub fn until(is_withdrawn: watch::Receiver<bool>) -> Self {
         Self(Some(is_withdrawn))
     }
@@ -72,15 +72,15 @@ impl Validity {
         self.0.as_ref().is_some_and(|withdrawn| *withdrawn.borrow())
     }
 
-    /// The flag of its withdrawal; `None` where it cannot be withdrawn.
+    /// The flag of the withdrawal; `None` for a credential that cannot be withdrawn.
     pub(crate) fn withdrawal(&self) -> Option<watch::Receiver<bool>> {
         self.0.clone()
     }
 
-    /// Waits until it does not count any more.
+    /// Waits until the credential no longer counts.
     pub async fn over(mut self) {
         match &mut self.0 {
-            // An error says that nobody knows of it any more.
+            // An error means that the flag's sender is gone.
             Some(withdrawn) => drop(withdrawn.wait_for(|is_withdrawn| *is_withdrawn).await),
             None => std::future::pending().await,
         }
@@ -106,15 +106,15 @@ pub struct Caller {
     pub acquaintance: Acquaintance,
     pub tenant: TenantId,
     pub rights: Rights,
-    /// Whether it may say for whom it speaks, and is believed.
+    /// Whether the caller may name the user for whom it speaks, and is believed.
     pub vouches: bool,
-    /// Where the user lives, as who vouches for them says: the name of a zone.
+    /// The name of the zone in which the user lives, according to the party that vouches for the user.
     pub zone: Option<Arc<str>>,
     pub validity: Validity,
 }
 
 impl Caller {
-    /// One of whom nothing was proven.
+    /// A caller about whom nothing was proven.
     pub fn unproven(client_id: ClientId, acquaintance: Acquaintance) -> Self {
         Self {
             client_id,
@@ -127,7 +127,7 @@ impl Caller {
         }
     }
 
-    /// One that has shown an id which this server signed.
+    /// A caller that has shown an id signed by this server.
     pub fn known(client_id: ClientId) -> Self {
         Self::unproven(client_id, Acquaintance::Shown)
     }
@@ -144,7 +144,7 @@ impl Caller {
         }
     }
 
-    /// The caller as the user whom it names, where it is believed in that.
+    /// The caller as the user whom it names, if the caller is believed in that.
     pub fn speaking_for(&self, named: Option<&str>) -> Self {
         match named {
             Some(name) if self.vouches => Self {
@@ -156,7 +156,7 @@ impl Caller {
         }
     }
 
-    /// The client that something can belong to; `None` if every caller that knows its id may go on with it.
+    /// The client that can own something; `None` if every caller with the id may go on with it.
     pub fn keeper(&self) -> Option<&ClientId> {
         match self.acquaintance {
             Acquaintance::Shown | Acquaintance::Kept => Some(&self.client_id),
@@ -164,14 +164,15 @@ impl Caller {
         }
     }
 
-    /// Whether it is, for all that is known, somebody else than this client. Who has shown nothing may be anybody, so that a
-    /// secret has to speak for it; but not for a client that has signed in, which would have done so again.
+    /// Whether the caller is, as far as is known, another client than this one. A caller without a shown id may be anybody, so a
+    /// secret has to speak for it. A secret cannot speak for a signed-in client, which would have signed in again.
     pub fn is_other_than(&self, client_id: &ClientId) -> bool {
         let has_shown = self.acquaintance == Acquaintance::Shown;
         (has_shown && self.client_id != *client_id) || self.lacks_sign_in_of(client_id)
     }
 
-    /// What it presents, with a resume token and for a user, to a session of this client: [`windlass_store::Leg::admits`] decides.
+    /// The caller's credentials, with a resume token and for a user, for a session of this client:
+    /// [`windlass_store::Leg::admits`] decides.
     pub fn presents(&self, resume_token: Hash, user_id: UserId, of: &ClientId) -> Presented {
         let client_id = match self.is_other_than(of) {
             true => &self.client_id,
@@ -184,7 +185,7 @@ impl Caller {
         }
     }
 
-    /// The same caller under the id of a client for which a secret has spoken.
+    /// The same caller under the id of a client, after a secret has spoken for it.
     pub fn in_the_name_of(self, client_id: &ClientId) -> Self {
         match self.client_id == *client_id {
             true => self,
@@ -196,7 +197,7 @@ impl Caller {
         }
     }
 
-    /// Whether that client has proven who it is and this is not it: no secret speaks for it then.
+    /// Whether that client has proven its identity and the caller is another: no secret speaks for the caller then.
     fn lacks_sign_in_of(&self, client_id: &ClientId) -> bool {
         is_proven_id(client_id.as_str()) && self.client_id != *client_id
     }

@@ -1,7 +1,6 @@
-//! The keys in the data folder: the one with which the server signs what clients show again, such as the ids of anonymous
-//! ones, so that a blocked one cannot pick another id, the ledger's, from which keys of effects and tokens of approvals are derived, and that of
-//! users' connections. Owns the files; knows no
-//! cookie, no block and no ledger.
+//! The keys in the data folder. One signs texts that clients show again, such as the ids of anonymous clients, so that a blocked
+//! one cannot pick another id. The ledger's derives keys of effects and tokens of approvals. The third is that of users'
+//! connections. Owns the files; knows no cookie, no block and no ledger.
 
 use crate::ids::{self, NoRandomness};
 use hmac::{Hmac, KeyInit, Mac};
@@ -16,18 +15,18 @@ use windlass_tool::private;
 
 /// The file's name in the data folder.
 pub const FILE_NAME: &str = "client.key";
-/// That of the ledger's key.
+/// The file name of the ledger's key.
 pub const LEDGER_FILE_NAME: &str = "ledger.key";
-/// That of the key under which tokens of users' connections are encrypted.
+/// The file name of the key that encrypts tokens of users' connections.
 pub const CONNECTIONS_FILE_NAME: &str = "connections.key";
 const KEY_BYTES: usize = 32;
-/// How a file begins whose form is another than that of version 1, which is the bytes of the key and nothing else. The version follows.
+/// The beginning of a file in any form but that of version 1, which is the bytes of the key alone. The version follows.
 const VERSION_MARK: &[u8] = b"windlass-key ";
 const ID_DIGITS: usize = 32;
 
 type KeyBytes = [u8; KEY_BYTES];
 
-/// Signs and checks what clients keep.
+/// Signs and checks texts that clients keep.
 pub struct ClientKey {
     key: KeyBytes,
 }
@@ -38,19 +37,19 @@ impl std::fmt::Debug for ClientKey {
     }
 }
 
-/// What a signature is for.
+/// The purpose of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Ticket,
-    /// That a browser is signed in on the page.
+    /// The browser is signed in on the page.
     Page,
-    /// That a browser is on its way to sign in.
+    /// The browser is on its way to sign in.
     SignIn,
-    /// The address of a picture, and until when it is good.
+    /// The address of a picture, and the end of its validity.
     Picture,
-    /// Which conversation decides about a call from elsewhere.
+    /// The conversation that decides about a call from elsewhere.
     RemoteCall,
-    /// A request for an approval that a client is to send back with the answer.
+    /// An approval request that a client is to send back with the answer.
     RemoteQuestion,
 }
 
@@ -67,7 +66,7 @@ impl Purpose {
     }
 }
 
-/// Why there is no key.
+/// The reason why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     #[error("the key {} cannot be read: {source}", .path.display())]
@@ -91,13 +90,13 @@ pub enum KeyError {
     NoRandomness(#[from] NoRandomness),
 }
 
-/// The ledger's key of a data folder, made on the first start. Without it questions that wait for their answer are asked
-/// again, and changes of before are not recognised.
+/// The ledger's key of a data folder, made on the first start. If it is lost, open approval requests are asked again, and earlier
+/// changes are not recognised.
 pub fn ledger_key(data_folder: &Path) -> Result<ServerKey, KeyError> {
     open(data_folder, LEDGER_FILE_NAME).map(ServerKey::new)
 }
 
-/// Encrypts what is kept of users' connections, and the links by which they connect.
+/// Encrypts the data of users' connections, and the links by which they connect.
 pub struct ConnectionsKey {
     key: KeyBytes,
 }
@@ -109,7 +108,7 @@ impl std::fmt::Debug for ConnectionsKey {
 }
 
 impl ConnectionsKey {
-    /// That of a data folder, made when it is first asked for. Without it no connection of before is of any use.
+    /// The key of a data folder, made on its first use. If it is lost, all earlier connections are of no use.
     pub fn open(data_folder: &Path) -> Result<Self, KeyError> {
         open(data_folder, CONNECTIONS_FILE_NAME).map(|key| Self { key })
     }
@@ -119,7 +118,7 @@ impl ConnectionsKey {
     }
 }
 
-/// Signs where the audit stood. Derived from the ledger's key, so that a server has one more secret and no more files.
+/// Signs the audit's checkpoints. Derived from the ledger's key, so that a server has one more secret and no more files.
 pub struct CheckpointKey {
     key: KeyBytes,
 }
@@ -131,7 +130,7 @@ impl std::fmt::Debug for CheckpointKey {
 }
 
 impl CheckpointKey {
-    /// That of a data folder.
+    /// The key of a data folder.
     pub fn open(data_folder: &Path) -> Result<Self, KeyError> {
         let ledger = open(data_folder, LEDGER_FILE_NAME)?;
         let mut mac = mac(&ledger);
@@ -146,7 +145,7 @@ impl CheckpointKey {
         mac.finalize().into_bytes().into()
     }
 
-    /// Takes the same time wherever a wrong signature differs.
+    /// Checks a signature in constant time, wherever a wrong signature differs.
     pub(crate) fn has_signed(&self, text: &str, signature: &str) -> bool {
         let mut mac = mac(&self.key);
         mac.update(text.as_bytes());
@@ -161,7 +160,7 @@ pub fn passing_ledger_key() -> Result<ServerKey, NoRandomness> {
     Ok(ServerKey::new(key))
 }
 
-/// Reads a key from the data folder, or makes it on the first start. Creates the folder where it is missing.
+/// Reads a key from the data folder, or makes it on the first start. Creates a missing folder.
 fn open(data_folder: &Path, name: &str) -> Result<KeyBytes, KeyError> {
     let path = data_folder.join(name);
     match fs::read(&path) {
@@ -197,7 +196,7 @@ fn create(data_folder: &Path, path: PathBuf) -> Result<KeyBytes, KeyError> {
     let written = private::create_folder(data_folder).and_then(|()| write_private(&path, &key));
     match written {
         Ok(()) => Ok(key),
-        // Another process was faster; its key is the key.
+        // Another process was faster; its key counts.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let bytes = fs::read(&path).map_err(|source| KeyError::Read {
                 path: path.clone(),
@@ -222,7 +221,7 @@ impl ClientKey {
         open(data_folder, FILE_NAME).map(|key| Self { key })
     }
 
-    /// One that does not outlive the process.
+    /// A key that does not outlive the process.
     pub fn passing() -> Result<Self, NoRandomness> {
         let mut key = KeyBytes::default();
         ids::fill(&mut key)?;

@@ -11,14 +11,14 @@ use windlass_session::model::{LostReason, ModelCommand, ModelEvent};
 use windlass_session::session::SessionConfig;
 use windlass_tool::sensitive::Sensitive;
 
-/// Takes what a provider's frame holds, in its order.
+/// Takes the contents of a provider's frame, in their order.
 pub trait Sink {
     fn event(&mut self, event: ModelEvent);
 
     /// PCM16 mono at 24 kHz.
     fn audio(&mut self, pcm: &[u8]);
 
-    /// How much of what was spoken the user has not heard yet.
+    /// The duration of spoken audio that the user has not heard yet.
     fn unplayed(&self) -> Duration {
         Duration::ZERO
     }
@@ -29,44 +29,44 @@ pub trait Codec: Send {
     /// Appends the first frame of the connection.
     fn encode_setup(&mut self, frame: &mut Vec<u8>);
 
-    /// Reads one message of the provider. What is no message becomes an event, never an error.
+    /// Reads one message of the provider. An unreadable message becomes an event, never an error.
     fn decode(&mut self, frame: &[u8], sink: &mut dyn Sink);
 
-    /// Appends what the protocol itself wants said after a message was read.
+    /// Appends the replies that the protocol itself requires after a message.
     ///
     /// # Errors
     ///
-    /// What was read ends the connection.
+    /// The message ends the connection, for this reason.
     fn react(&mut self, _frames: &mut Vec<Vec<u8>>) -> Result<(), LostReason> {
         Ok(())
     }
 
-    /// Appends the messages that a command becomes, each of its own.
+    /// Appends the messages for a command, each as a frame of its own.
     fn encode(&mut self, command: &ModelCommand, frames: &mut Vec<Vec<u8>>);
 
-    /// Every call of a message has had its answer by now, or gets none.
+    /// Notes that every call of a message has had its answer, or gets none.
     fn calls_settled(&mut self) {}
 
-    /// Appends the message that a piece of the microphone becomes: PCM16 mono at 16 kHz.
+    /// Appends the message for a piece of microphone audio: PCM16 mono at 16 kHz.
     fn encode_audio(&mut self, pcm: &[u8], frame: &mut Vec<u8>);
 
-    /// The current answer is void, and this much of it was never heard. Appends what the provider has to know of that.
+    /// The current answer is void, and `_unplayed` of it was never heard. Appends the messages that the provider needs for that.
     fn discard(&mut self, _unplayed: Duration, _frames: &mut Vec<Vec<u8>>) {}
 
-    /// Goes on with what the codec does beside the connection. Ready where [`Codec::work`] has something to say.
+    /// Continues the codec's work beside the connection. Ready when [`Codec::work`] has a result.
     fn poll_work(&mut self, _context: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
 
-    /// What the work has come to: events for the core, and messages for the provider.
+    /// The result of that work: events for the core, and messages for the provider.
     fn work(&mut self, _sink: &mut dyn Sink, _frames: &mut Vec<Vec<u8>>) {}
 
-    /// How long a connection is used before another takes its place, where the provider ends it without a warning.
+    /// The life of a connection before another replaces it, if the provider ends connections without a warning.
     fn lifetime(&self) -> Option<Duration> {
         None
     }
 
-    /// What it means that the provider closed the connection with this code and these words.
+    /// The reason for the loss of a connection that the provider closed with this code and these words.
     fn close_reason(&self, code: u16, reason: String) -> LostReason {
         LostReason::Closed { code, reason }
     }
@@ -84,11 +84,11 @@ pub struct Opening {
 #[derive(Clone, Copy, Debug)]
 pub struct OpenRequest<'a> {
     pub session: &'a SessionConfig,
-    /// From 1, one more with every connection of the session.
+    /// The connection's number in the session, from 1.
     pub generation: u64,
-    /// With which the session is taken up where the connection before left it.
+    /// The handle that resumes the session of the connection before.
     pub resumption_handle: Option<&'a Sensitive<String>>,
-    /// Whether history will be the first that is sent; some providers have to be told in the setup.
+    /// Whether history will be sent first; some providers need to know that in the setup.
     pub history_follows: bool,
 }
 
@@ -96,13 +96,13 @@ pub struct OpenRequest<'a> {
 pub trait LiveProvider: Send + Sync {
     fn open(&self, request: OpenRequest<'_>) -> Opening;
 
-    /// Whether connections bring a key, so that a refused one is told from one that is missing.
+    /// Whether connections bring a key, so that a refused key is told from a missing one.
     fn has_key(&self) -> bool {
         true
     }
 }
 
-/// What a failed connection means to the session.
+/// The session's reason for a failed connection.
 pub fn lost_reason(error: &ConnectError) -> LostReason {
     match error {
         ConnectError::Refused { status, body, .. } => {

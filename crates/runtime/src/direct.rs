@@ -32,7 +32,7 @@ use windlass_tool::handler::World;
 use windlass_tool::id::ClientId;
 use windlass_tool::sensitive::Sensitive;
 
-/// What a direct session is made of.
+/// The parts of a direct session.
 pub struct DirectRequest {
     pub session: SessionConfig,
     pub client_id: ClientId,
@@ -45,35 +45,35 @@ pub struct DirectSession {
     core: RecordedSession,
     calls: CallDriver,
     started: Instant,
-    /// Kept only where somebody wants to see them.
+    /// Events of the session; `None` if the caller does not need them.
     events: Option<Vec<SessionEvent>>,
     answer: Option<Arc<ToolResponse>>,
-    /// The call was recognised as one that had come before.
+    /// Whether the call was recognised as a repeat of an earlier one.
     is_repeat: bool,
-    /// The whole answer of the earlier one.
+    /// The whole answer of the earlier call.
     repeated: Option<Arc<ToolResponse>>,
-    /// What the user is being asked, with its token.
+    /// The open approval request, with its token.
     question: Option<(ConfirmationQuestion, Sensitive<String>)>,
-    /// What came of the user's answer.
+    /// The outcome of the user's answer.
     confirmed: Option<Arc<ToolResponse>>,
-    /// What the model is told of the call.
+    /// The model's view of the response.
     told: Option<Projection>,
-    /// Hears of progress, where somebody wants to.
+    /// The caller's receiver of progress, if it has one.
     progress: Option<TellProgress>,
 }
 
-/// Hears how far a call is: in words, and as a fraction where the tool says one.
+/// Receives a call's progress: a text, and a fraction if the tool gives one.
 pub type TellProgress = Box<dyn FnMut(&str, Option<f64>) + Send>;
 
-/// The conversation that a session is in, and by whom it is begun.
+/// The conversation of a session, and the facts about its beginner.
 struct Place {
     conversation: ConversationRef,
     beginner: Beginner,
-    /// The last entry of its log that is known.
+    /// The last known entry of the conversation's log.
     after: EntryNumber,
 }
 
-/// Runs one call in a session of its own and ends it. The response, and everything that happened.
+/// Runs one call in a session of its own and ends the session. Returns the response and all events.
 pub async fn call_once(
     request: DirectRequest,
     call: IncomingCall,
@@ -84,7 +84,7 @@ pub async fn call_once(
     (response, events.unwrap_or_default())
 }
 
-/// The same for a call that may need the user's consent: asks for it, and gives what came of the answer.
+/// The same for a call that may need the user's consent: asks for it, and returns the outcome of the answer.
 pub async fn call_asking(
     request: DirectRequest,
     call: IncomingCall,
@@ -94,7 +94,7 @@ pub async fn call_asking(
     let mut response = session.call(call).await;
     if let Some((question, token)) = session.question.take() {
         let approved = ask(&question);
-        // Where the store cannot be read, nothing has come of the answer.
+        // If the store cannot be read, the answer has no outcome.
         response = session.confirm(&token, approved).await.unwrap_or(response);
     }
     session.finish().await;
@@ -122,7 +122,7 @@ impl DirectSession {
 
     fn open_in(request: DirectRequest, place: Place, events: Option<Vec<SessionEvent>>) -> Self {
         let mut session = request.session;
-        // Its caller waits for the end, however long that takes.
+        // The caller waits for the end, however long that takes.
         Arc::make_mut(&mut session.limits).result_wait_ms = LIMIT_MAX;
         let calls = CallDriver::begin(BeginRequest {
             identity: SessionIdentity::of(request.client_id, &session),
@@ -156,7 +156,7 @@ impl DirectSession {
         direct
     }
 
-    /// What a user says begins a turn, with budgets of its own.
+    /// A message of the user. It begins a turn with budgets of its own.
     pub fn user_says(&mut self, text: impl Into<String>) {
         let text = Sensitive(text.into());
         self.input(Input::Client(ClientEvent::Text {
@@ -165,7 +165,7 @@ impl DirectSession {
         }));
     }
 
-    /// The answer that the model gives without a call ends the turn.
+    /// The end of the turn: the model answers without a call.
     pub fn turn_ends(&mut self) {
         self.input(Input::Model(ModelEvent::TurnComplete {
             idle: true,
@@ -188,7 +188,7 @@ impl DirectSession {
         }
     }
 
-    /// `None` where the answer could not be taken.
+    /// `None` if the answer could not be taken.
     async fn confirm(
         &mut self,
         token: &Sensitive<String>,
@@ -216,7 +216,7 @@ impl DirectSession {
         }
     }
 
-    /// Waits for the next thing that happens and gives it to the core.
+    /// Waits for the next event and passes it to the core.
     async fn wait(&mut self) {
         let due = self.core.next_deadline();
         let deadline = due.map(|at| self.started + Duration::from_micros(at.0));
@@ -323,7 +323,7 @@ impl DirectSession {
         }
     }
 
-    /// What the model is told of a call that was refused together with an earlier one, as an answer.
+    /// The model's reading of a call that was refused together with an earlier one, as a response.
     fn as_told(&self, told: ModelToolResponse) -> Arc<ToolResponse> {
         let version = self.core.config().registry.version().clone();
         let outcome = match told.projection.body {

@@ -1,5 +1,5 @@
-//! Runs admitted calls: builds what a handler is given, contains its panics, and ends what nobody waits for. Owns tasks and
-//! threads of one session's calls; decides nothing, because admission, deadlines and outcomes are the core's.
+//! Runs admitted calls: builds a handler's context, contains its panics, and ends calls that are no longer awaited. Owns tasks
+//! and threads of one session's calls; decides nothing, because admission, deadlines and outcomes are the core's.
 
 mod outbox;
 mod seats;
@@ -38,15 +38,15 @@ use windlass_tool::registry::Tool;
 /// Runs the handlers of one session's calls, and lookups on its behalf.
 pub struct Executor {
     identity: SessionIdentity,
-    /// What every handler is given.
+    /// The session's part of every handler's context.
     context: Arc<SessionContext>,
     messages: Arc<Messages>,
     threads: HandlerThreads,
-    /// Of most calls, which answer at once and leave it to the next.
+    /// The cancellation of most calls, which answer at once and leave it to the next.
     cancellation: Cancellation,
     tasks: JoinSet<Ended>,
     running: Vec<Running>,
-    /// A result whose messages are handed out before it.
+    /// A result that is held back until its messages are handed out.
     ended: Option<Ended>,
 }
 
@@ -55,7 +55,7 @@ enum Ended {
     Lookup(EffectId, Finding),
 }
 
-/// What a task is for.
+/// The purpose of a task.
 #[derive(Clone, PartialEq, Eq)]
 enum Purpose {
     Attempt(CallRef),
@@ -67,13 +67,13 @@ struct Running {
     cancellation: Cancellation,
     abort: AbortHandle,
     writes: bool,
-    /// It has a seat, its own or that of the call for which it runs.
+    /// Whether the call has a seat, its own or that of its parent call.
     is_seated: bool,
     deadline: Instant,
 }
 
 impl Executor {
-    /// `registry_version` is that of the registry that the session is pinned to.
+    /// `registry_version` is the version of the registry that the session is pinned to.
     pub fn new(
         identity: SessionIdentity,
         registry_version: Arc<str>,
@@ -180,10 +180,10 @@ impl Executor {
         });
     }
 
-    /// Waits until every started change has ended or run out of time, at most until `latest`, and drops the rest. Nothing
-    /// of the session's calls is left afterwards, but for work on a blocking thread that does not heed its cancellation.
+    /// Waits until every started change has ended or run out of time, at most until `latest`, and drops the rest. Nothing of the
+    /// session's calls is left afterwards, except work on a blocking thread that ignores its cancellation.
     pub async fn drain(mut self, latest: Option<Instant>) {
-        // Nobody admits the calls of handlers any more, and they must not wait for that.
+        // Calls of handlers are no longer admitted, and handlers must not wait for that.
         self.messages.close();
         self.abort_reads();
         let own = self.running.iter().map(|running| running.deadline).max();
@@ -234,7 +234,7 @@ impl windlass_driver::Executor for Executor {
             Placement::Elsewhere => {
                 let work = self.work(call.tool(), call.parent().is_none(), time);
                 let seats = self.threads.seats().clone();
-                // It would wait for the seat of the very call that waits for it.
+                // A nested call would wait for the seat of its own parent, which waits for it.
                 let is_under_seat = call.parent().is_some_and(|parent| self.is_seated(parent));
                 self.tasks.spawn(async move {
                     let mut seat = None;
@@ -278,7 +278,7 @@ impl windlass_driver::Executor for Executor {
                     let mut running = running;
                     let result = match tokio::time::timeout(patience(time), &mut running).await {
                         Ok(result) => result,
-                        // No thread was free for it.
+                        // No thread was free for the handler.
                         Err(_) if gate.pass() => Some(Ok(Err(exhausted()))),
                         Err(_) => running.await,
                     };
@@ -332,7 +332,7 @@ impl windlass_driver::Executor for Executor {
             return;
         };
         self.running[position].cancellation.cancel();
-        // A thread cannot be taken from a handler before its time is over, so there the flag must do.
+        // A handler's thread cannot be taken back before the call's deadline; the flag has to do.
         if drop {
             self.running.swap_remove(position).abort.abort();
         }
@@ -349,7 +349,7 @@ impl windlass_driver::Executor for Executor {
             }
             self.ended = self.poll_ended(context);
         }
-        // A call's messages were all sent before it finished, so they are in the queue by now.
+        // All messages of a call were sent before it finished, so they are in the queue by now.
         if self.ended.is_some()
             && let Some((call, message)) = self.messages.take()
         {
@@ -374,7 +374,7 @@ impl windlass_driver::Executor for Executor {
 }
 
 impl Executor {
-    /// Asks a handler on behalf of no call. Found within the lookup's time, or nothing is known.
+    /// Asks a handler about an effect outside of any call. Without an answer within the lookup's time the outcome stays unknown.
     pub(crate) async fn look_up_alone(&self, lookup: &EffectLookup) -> Finding {
         let cancellation = Cancellation::default();
         match self.ask(lookup, cancellation.clone()) {
@@ -383,7 +383,7 @@ impl Executor {
         }
     }
 
-    /// A lookup that breaks has found nothing out.
+    /// Starts a lookup. A lookup that panics has the finding "unknown".
     fn ask(&self, lookup: &EffectLookup, cancellation: Cancellation) -> PendingLookup {
         let invocation = LookupInvocation {
             effect_id: lookup.effect_id.clone(),
@@ -438,8 +438,8 @@ impl Executor {
         })
     }
 
-    /// Tasks may hold what they have for hours, so that they have shares of their own: what else their session and their tenant do
-    /// has the usual ones.
+    /// The shares that a call counts in. Tasks may hold theirs for hours, so that tasks of a session and a tenant have shares
+    /// apart from their other calls.
     fn work(&self, tool: &Tool, may_be_task: bool, time: Duration) -> Work {
         let (session, tenant) = (&self.identity.session_id, &self.identity.tenant);
         let is_task = may_be_task && tool.runs_in_background();
@@ -480,7 +480,7 @@ impl Executor {
     }
 }
 
-/// A handler that was asked what became of an effect.
+/// A handler's lookup of an effect's outcome.
 enum PendingLookup {
     Found(Finding),
     Pending(CapabilityFuture<Finding>),
@@ -493,7 +493,7 @@ fn find_out(handler: &dyn Handler, invocation: LookupInvocation) -> Lookup {
     }
 }
 
-/// What a handler found, as [`checked`] has it. It is no result where it is nested too deep.
+/// A handler's finding after [`checked`]. A result that is nested too deep is dropped from it.
 fn checked_finding(finding: Finding, world: &dyn World) -> Finding {
     match finding {
         Finding::Happened(success) => match checked(Ok(*success), world) {
@@ -504,7 +504,7 @@ fn checked_finding(finding: Finding, world: &dyn World) -> Finding {
     }
 }
 
-/// Waits for a finding for as long as a lookup may take, and then tells the handler that nobody waits any more.
+/// Waits for a finding for as long as a lookup may take, and then cancels the handler.
 async fn patient(
     future: CapabilityFuture<Finding>,
     time: Duration,
@@ -523,7 +523,7 @@ impl Drop for Executor {
     }
 }
 
-/// What a handler's context is made of, besides the session.
+/// The parts of a handler's context beside the session's.
 struct Circumstances<'a> {
     call: CallRef,
     tool: &'a Tool,
@@ -534,13 +534,13 @@ struct Circumstances<'a> {
     cancellation: Cancellation,
 }
 
-/// How long a call may wait for its turn: one that has not begun by then can still say so before its time is up, so that nobody has
-/// to ask whether it did something.
+/// Time that a call may wait for its turn. A call that has not begun by then still ends before its deadline, with a certain
+/// outcome.
 fn patience(time: Duration) -> Duration {
     time - time / 4
 }
 
-/// Passed once, by the attempt that begins or by who gives it up before.
+/// Passed once: by the attempt that begins, or by the side that gives it up before.
 #[derive(Clone, Debug, Default)]
 struct StartGate(Arc<AtomicBool>);
 
@@ -550,10 +550,10 @@ impl StartGate {
     }
 }
 
-/// How long dropped calls may take to be gone. Only work on blocking threads takes any time.
+/// Time for dropped calls to end. Only work on blocking threads takes any.
 const ABORT_GRACE: Duration = Duration::from_secs(1);
 
-/// Runs code of a tool. A panic becomes a failure of the call, and nothing else is harmed: what it was given is dropped.
+/// Runs code of a tool. A panic becomes a failure of the call and harms nothing else: the code's input is dropped.
 fn contain<T>(run: impl FnOnce() -> T) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|payload| panicked(&*payload))
 }
@@ -567,7 +567,8 @@ fn panicked(payload: &(dyn Any + Send)) -> Failure {
     broken(&format!("the handler panicked: {}", without_secrets(text)))
 }
 
-/// A handler's result as others may have it: no deeper than they can bear, its pictures as pictures, and no key in the words of an error.
+/// A handler's result in the form for others: no deeper than they can bear, its pictures as pictures, and no key in the words of
+/// an error.
 fn checked(result: HandlerResult, world: &dyn World) -> HandlerResult {
     let mut result = judged(result);
     match &mut result {
@@ -583,7 +584,7 @@ fn checked(result: HandlerResult, world: &dyn World) -> HandlerResult {
     result
 }
 
-/// The same on a thread that moves audio: pictures are decoded and written elsewhere.
+/// The same for a thread that moves audio: pictures are decoded and written elsewhere.
 async fn checked_apart(result: HandlerResult, world: Arc<dyn World>) -> HandlerResult {
     if !result.as_ref().is_ok_and(may_hold_pictures) {
         return checked(result, &*world);
@@ -605,7 +606,7 @@ fn broken(problem: &str) -> Failure {
     }
 }
 
-/// Nothing has begun, so that the call may be made again.
+/// A refusal before anything has begun: the call may be made again.
 fn exhausted() -> Failure {
     let problem = "the tool does not answer now: earlier calls of it have not ended";
     Report {

@@ -1,5 +1,5 @@
-//! Gemini Live as a live provider: opens connections with the codec that speaks on them. Knows addresses and setups as it is
-//! given them; the protocol is the codec's.
+//! Gemini Live as a live provider: opens connections together with their codec. Takes addresses and setups as given; the protocol
+//! is the codec's.
 
 use crate::codec::{Codec, LiveProvider, OpenRequest, Opening, Sink};
 use crate::transport::websocket::{self, MessageLimits, SocketLimits, Target};
@@ -14,7 +14,7 @@ use windlass_provider::gemini_live::{
 use windlass_session::model::{LostReason, ModelCommand, ModelEvent};
 use windlass_tool::sensitive::Sensitive;
 
-/// What is the same for every session with one model.
+/// Settings that all sessions with one model share.
 #[derive(Clone, Debug)]
 pub struct GeminiLiveSettings {
     pub target: Target,
@@ -22,7 +22,7 @@ pub struct GeminiLiveSettings {
     pub model: String,
     /// Whether the target's headers hold a key of the configuration's.
     pub has_key: bool,
-    /// From the first byte to the upgrade.
+    /// The time from the first byte to the upgrade.
     pub connect_timeout: Duration,
     pub voice: Option<String>,
     pub language: Option<String>,
@@ -46,7 +46,7 @@ pub struct GeminiLive {
     pub tools: DeclaredTools,
 }
 
-/// The largest message that the service is expected to send; its clients take 1 MiB, and bursts of audio are long.
+/// Bytes of the largest expected message of the service; its clients take 1 MiB, and bursts of audio are long.
 const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
 const SOCKET_LIMITS: SocketLimits = SocketLimits {
@@ -59,14 +59,14 @@ const SOCKET_LIMITS: SocketLimits = SocketLimits {
     queued_bytes_max: 4 << 20,
 };
 
-/// Why an address cannot be connected to.
+/// The reason why an address cannot be connected to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the value of the provider's header {name} holds characters that no header can carry")]
 pub struct HeaderError {
     pub name: &'static str,
 }
 
-/// The codec's address as a target. Header values are marked, so that nothing prints them.
+/// The codec's address as a target. Header values are marked so that they are never printed.
 pub fn target(address: &Address) -> Result<Target, HeaderError> {
     let headers = address.headers.iter().map(|(name, value)| {
         let mut value = HeaderValue::from_str(value.expose()).map_err(|_| HeaderError { name })?;

@@ -1,5 +1,6 @@
-//! GPT-Live as a live provider. What the model hands over, a text model does: its calls are the session's, with every policy and
-//! the ledger, and its words go back for the live model to say. Knows when an answer is over, because the service does not say it.
+//! GPT-Live as a live provider. A text model does the tasks that the live model delegates: its calls are the session's, with
+//! every policy and the ledger, and its words go back for the live model to say. Decides when an answer is over, because the
+//! service does not say it.
 
 use crate::codec::{Codec, LiveProvider, OpenRequest, Opening, Sink};
 use crate::text::delegate::{Delegate, Step};
@@ -16,17 +17,17 @@ use windlass_provider::gpt_live::{self, SetupRequest, encode_setup};
 use windlass_provider::log::Entry;
 use windlass_session::model::{HistoryEntry, LostReason, ModelCommand, ModelEvent, Role};
 
-/// What is the same for every session with one model.
+/// Settings that all sessions with one model share.
 #[derive(Clone, Debug)]
 pub struct GptLiveSettings {
     pub target: Target,
     pub model: String,
     /// Whether the target's headers hold a key of the configuration's.
     pub has_key: bool,
-    /// From the first byte to the upgrade.
+    /// The time from the first byte to the upgrade.
     pub connect_timeout: Duration,
     pub voice: Option<String>,
-    /// With a model at the least.
+    /// The text models' settings, with one model at least.
     pub text: Arc<TextSettings>,
 }
 
@@ -35,30 +36,30 @@ pub struct GptLiveSettings {
 pub struct GptLive {
     pub settings: Arc<GptLiveSettings>,
     pub system_instruction: Arc<str>,
-    /// Those of the session, for the text model.
+    /// The session's tools, for the text model.
     pub tools: Arc<TextTools>,
 }
 
-/// What the voice is told of its part, behind what it is told of the conversation.
+/// The voice's instructions about its part, after the conversation's own.
 const VOICE_PART: &str = "\n\n# Your part\n\nYou are the voice of this conversation. You have no tools of your own. Delegate whatever needs a tool, a look-up or a change, and say in a few words that you are on it. Never make up a result, and never say that something was done before you were told so. Say what you are told of the results in your own words, in the user's language.";
-/// What the model behind it is told.
+/// The instructions for the text model behind the voice.
 const MIND_PART: &str = "\n\n# Your part\n\nYou work behind a voice that talks with the user; you read what both have said. Do what the user asked for last, with your tools where they are needed. Then write what the voice is to tell the user: a few short sentences, without lists or markup.";
-/// Said to it for each task, which the service does not describe.
+/// The text model's notice of each task, which the service does not describe.
 const HANDED_OVER: &str = "The voice has handed over to you what the user asked for last.";
-/// Told where nothing came of a task.
+/// The live model's text for a failed task.
 const FAILED: &str = "The task could not be carried out: nobody behind the voice could be reached. Tell the user so, and that nothing more will come of it.";
 const EARLIER: &str = "Earlier in this conversation, as context only; do not answer it again:";
 
-/// After so long without a word, an answer is over.
+/// Silence after which an answer is over.
 const QUIET: Duration = Duration::from_millis(1_500);
-/// The same where the model has been told something and has not begun to say it.
+/// The same while the model has not begun to say a text that it was given.
 const QUIET_BEFORE: Duration = Duration::from_secs(10);
-/// Tasks that wait for the one at hand.
+/// Tasks that wait for the current one.
 const TASKS_MAX: usize = 8;
-/// Bytes of what is said between two tasks, on each of the two sides.
+/// Bytes of speech between two tasks, on each of the two sides.
 const SAID_BYTES_MAX: usize = 16 * 1024;
 const UTTERANCES_MAX: usize = 256;
-/// Bytes of earlier conversation that the voice is given.
+/// Bytes of earlier conversation for the voice.
 const EARLIER_BYTES_MAX: usize = 4_000;
 
 const MESSAGE_BYTES_MAX: usize = 8 << 20;
@@ -96,7 +97,7 @@ impl LiveProvider for GptLive {
     }
 }
 
-/// The number of the first answer behind a connection. Ids of our own are made of such numbers, and an id that was on an earlier
+/// The number of the first answer behind a connection. Our own ids are made of such numbers, and a repeated id of an earlier
 /// connection of the session would be taken for the same call.
 fn first_answer(session: &str, epoch: u32, generation: u64) -> u32 {
     let mut hasher = Sha256::new();
@@ -112,17 +113,17 @@ struct Connection {
     codec: gpt_live::Codec,
     provider: GptLive,
     delegate: Delegate,
-    /// What was said since the last task.
+    /// The speech since the last task.
     said: Vec<HistoryEntry>,
-    /// The task at hand and those behind it, by the service's ids; those without came another way.
+    /// The current task and the waiting ones, by the service's ids; `None` for a task that came another way.
     tasks: VecDeque<Option<Arc<str>>>,
-    /// The task at hand has calls that are not all settled.
+    /// Whether the current task has calls that are not all settled.
     waits_for_results: bool,
-    /// What the request has come to, until it is handed over.
+    /// The result of the request, until it is passed on.
     step: Option<(Step, Vec<ModelEvent>)>,
-    /// The core has heard of an answer that it has not heard the end of.
+    /// Whether the core has had the beginning of an answer, and not its end.
     is_answering: bool,
-    /// When the answer is over, if nothing more comes.
+    /// The time at which the answer is over, if nothing more comes.
     quiet: Pin<Box<Sleep>>,
     is_quiet: bool,
     waker: Option<Waker>,
@@ -158,7 +159,7 @@ impl Connection {
         }
     }
 
-    /// Begins the task at hand, if there is one.
+    /// Begins the current task, if there is one.
     fn begin_first(&mut self) {
         let Some(task) = self.tasks.front() else {
             return;
@@ -175,14 +176,14 @@ impl Connection {
         self.wake();
     }
 
-    /// The work is looked at again, although nothing has come over the connection.
+    /// Has the work polled again, although nothing has come over the connection.
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
 
-    /// More is to come of an answer within this time, or it is over.
+    /// Expects more of an answer within this time; otherwise the answer is over.
     fn goes_on(&mut self, within: Duration) {
         self.is_answering = true;
         self.quiet.as_mut().reset(Instant::now() + within);
@@ -200,7 +201,7 @@ impl Connection {
         }
     }
 
-    /// The task at hand is done: the live model is told this of it, and the next begins.
+    /// Ends the current task: the live model gets its result, and the next task begins.
     fn tell(&mut self, text: &str, frames: &mut Vec<Vec<u8>>) {
         let task = self.tasks.pop_front().flatten();
         self.codec.commentary(task.as_deref(), text, frames);
@@ -263,7 +264,7 @@ impl Codec for Connection {
                 What::Event(event) => {
                     match &event {
                         ModelEvent::InputTranscript { text, .. } => {
-                            // Its next words end what the model had to say before.
+                            // The user's next words end the model's earlier answer.
                             if self.tasks.is_empty() {
                                 self.answer_ends(sink);
                             }
@@ -312,12 +313,12 @@ impl Codec for Connection {
                 answer_now,
             } => self.history(entries, *answer_now, frames),
             ModelCommand::Resynchronize => self.is_answering = false,
-            // It sees nothing, and hears the silence itself.
+            // The model sees nothing, and hears the silence itself.
             ModelCommand::Image { .. } | ModelCommand::AudioEnded => {}
         }
     }
 
-    /// A call without an answer reads as one whose outcome is not known.
+    /// Goes on with the task. A call without an answer reads as a call with an unknown outcome.
     fn calls_settled(&mut self) {
         if std::mem::take(&mut self.waits_for_results) {
             self.delegate.ask();
@@ -368,7 +369,7 @@ impl Codec for Connection {
     }
 }
 
-/// Adds to what a side is saying, or begins what it says.
+/// Adds to a side's last utterance, or begins a new one.
 fn add(said: &mut Vec<HistoryEntry>, role: Role, piece: &str) {
     match said.last_mut() {
         Some(last) if last.role == role => {
@@ -387,7 +388,7 @@ fn add(said: &mut Vec<HistoryEntry>, role: Role, piece: &str) {
     }
 }
 
-/// What one frame holds, in its order.
+/// The contents of one frame, in their order.
 #[derive(Default)]
 struct Heard(Vec<What>);
 

@@ -1,5 +1,5 @@
 //! Minting of identities: sessions, conversations, clients, processes, resume tokens. Owns the randomness, and the time that is
-//! in an id; knows nothing of what is identified.
+//! in an id; knows nothing of the identified things.
 
 use sha2::{Digest, Sha256};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,13 +19,13 @@ pub fn session_id() -> Result<SessionId, NoRandomness> {
     Ok(SessionId::new(prefixed("s-")?))
 }
 
-/// One answer, as a chat client knows it.
+/// The id of one answer for a chat client.
 pub fn message_id() -> Result<String, NoRandomness> {
     prefixed("m-")
 }
 
-/// Begins with the time, in microseconds, as UUIDs of version 7 do: what is written of new conversations lies together in the store,
-/// where ids in no order would touch pages all over the file. 72 random bits follow, so that nobody guesses it.
+/// An id that begins with the time, in microseconds, as UUIDs of version 7 do: rows of new conversations lie together in the
+/// store, where unordered ids would touch pages all over the file. 72 random bits follow, so that the id cannot be guessed.
 pub fn conversation_id() -> Result<ConversationId, NoRandomness> {
     let mut random = [0_u8; 9];
     fill(&mut random)?;
@@ -35,22 +35,22 @@ pub fn conversation_id() -> Result<ConversationId, NoRandomness> {
     Ok(ConversationId::new(id))
 }
 
-/// One process, as the ledger tells its attempts from those of others.
+/// The id of one process, by which the ledger tells its attempts from those of others.
 pub fn owner_id() -> Result<OwnerId, NoRandomness> {
     Ok(OwnerId(prefixed("p-")?))
 }
 
-/// 128 random bits that a client shows to come back to its session. Store nothing of it but [`token_hash`].
+/// 128 random bits that a client shows to resume its session. Store nothing of it but [`token_hash`].
 pub fn resume_token() -> Result<Sensitive<String>, NoRandomness> {
     random_hex().map(Sensitive)
 }
 
-/// By what bytes are known again, however many they are.
+/// A hash that recognises bytes, of any number.
 pub fn digest(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// What is stored of a resume token.
+/// The stored hash of a resume token.
 pub fn token_hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
@@ -59,7 +59,7 @@ fn prefixed(prefix: &str) -> Result<String, NoRandomness> {
     Ok(format!("{prefix}{}", random_hex()?))
 }
 
-/// 256 random bits as 64 hexadecimal digits: what nobody guesses, for as long as it is kept.
+/// 256 random bits as 64 hexadecimal digits: unguessable, for as long as it is kept.
 pub fn random_secret() -> Result<String, NoRandomness> {
     let mut bytes = [0_u8; 32];
     fill(&mut bytes)?;

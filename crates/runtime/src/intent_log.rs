@@ -1,12 +1,12 @@
-//! What a tool's author reads of intents that were rejected: one line of the log each, with tool, key and cause and nothing of what the
-//! handler gave. And how those that no session carried out reach whoever watches sessions.
+//! Rejected intents for a tool's author: one line of the log each, with tool, key and cause and nothing of the handler's data.
+//! And the report to subscribers about intents that no session carried out.
 
 use crate::subscriber::{SessionIdentity, Subscriber};
 use std::sync::Arc;
 use windlass_session::event::SessionEvent;
 use windlass_tool::id::SessionId;
 
-/// Writes the line, where an event is a rejection.
+/// Writes the line, if an event is a rejection.
 pub(crate) fn log_rejection(session: &SessionId, event: &SessionEvent) {
     let SessionEvent::IntentRejected {
         call,
@@ -19,7 +19,8 @@ pub(crate) fn log_rejection(session: &SessionId, event: &SessionEvent) {
     };
     let tool = tool.as_ref().map_or("(unknown)", |tool| tool.as_str());
     let key = intent.shown_key();
-    // What is for a session comes too late now and then. What is kept, or has no name that anybody knows, is a mistake of the tool.
+    // An intent for a session comes too late now and then. A rejected intent for the conversation, or one with an unknown name,
+    // is a mistake of the tool.
     match intent.is_of_conversation() || intent.is_unknown() {
         true => tracing::error!(
             %session, %call, tool, key, problem,
@@ -29,8 +30,8 @@ pub(crate) fn log_rejection(session: &SessionId, event: &SessionEvent) {
     }
 }
 
-/// Tells log and subscribers what came of intents that no session carried out. `leg` says for whom the result was: it has the name of the
-/// session that made the call.
+/// Reports intents that no session carried out to the log and the subscribers. `leg` identifies the receiver of the result: it
+/// has the name of the session that made the call.
 pub fn tell_apart(
     subscribers: &[Arc<dyn Subscriber>],
     leg: &SessionIdentity,

@@ -1,5 +1,5 @@
-//! Records sessions so that they can be run again: one file a session, a line an input. Owns the files, their limits and
-//! the thread that writes them; what a line says is the core's. Audio never passes here, because the core holds none.
+//! Records sessions so that they can be run again: one file a session, a line an input. Owns the files, their limits and the
+//! thread that writes them; the contents of a line are the core's. Audio never passes here, because the core holds none.
 
 mod thread;
 mod visible;
@@ -18,16 +18,16 @@ use windlass_session::time::Timestamp;
 use windlass_tool::private;
 use windlass_tool::registry::Registry;
 
-/// Pieces of journals that wait for the disk. A journal whose piece finds no place ends there.
+/// Pieces of journals that wait for the disk. A journal whose piece finds no room ends there.
 const WAITING_MAX: usize = 10_000;
 
-/// Where journals are written, and how much of them.
+/// The folder of journals, and their limits.
 #[derive(Clone, Debug)]
 pub struct JournalSettings {
     pub folder: PathBuf,
-    /// Bytes of one journal; what comes later is not recorded.
+    /// Bytes of one journal; later inputs are not recorded.
     pub file_bytes_max: u64,
-    /// Journals that are kept; the oldest go.
+    /// Journals that are kept; the oldest are deleted.
     pub files_max: usize,
 }
 
@@ -76,13 +76,13 @@ impl Journal {
         }
     }
 
-    /// Writes what waits and ends the thread. What happens later is not recorded.
+    /// Writes the waiting pieces and ends the thread. Later inputs are not recorded.
     pub fn close(&self) {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(thread) = thread.take() else {
             return;
         };
-        // It takes nothing where the thread has ended already.
+        // A thread that has ended already takes nothing.
         let _ = self.sender.send(thread::Piece::Close);
         if thread.join().is_err() {
             tracing::error!("the journals' thread broke");
@@ -96,7 +96,7 @@ impl Drop for Journal {
     }
 }
 
-/// A session, recorded where there is a journal.
+/// A session, recorded if there is a journal.
 pub struct RecordedSession {
     session: Session,
     recorder: Option<Recorder>,
@@ -134,7 +134,7 @@ impl RecordedSession {
         Self { session, recorder }
     }
 
-    /// Keeps no room for what is to come, as [`Session::give_room_back`] does.
+    /// Gives spare memory back, as [`Session::give_room_back`] does.
     pub(crate) fn give_room_back(&mut self) {
         self.session.give_room_back();
     }
@@ -170,14 +170,14 @@ struct Recorder {
     visible: Visible,
     name: Arc<str>,
     bytes_left: u64,
-    /// How many have been written.
+    /// Inputs that have been written.
     steps: u64,
     is_partial: bool,
 }
 
 impl Recorder {
-    /// The input as the session is to get it, and as it is written, if it is. Where nothing has to be left out, the session
-    /// gets what a replay will read: a fraction may lose its last digit on its way through a text.
+    /// The input for the session, and its written form, if it is written. If nothing has to be left out, the session gets the
+    /// form that a replay will read: a fraction may lose its last digit on its way through a text.
     fn prepare(&mut self, input: Input) -> (Input, Option<Input>) {
         if let Some(Shown { input: shown, tool }) = self.visible.of(&input) {
             if let Some(tool) = tool {
@@ -197,14 +197,14 @@ impl Recorder {
         }
     }
 
-    /// From here on the journal can be read, and not be compared.
+    /// Marks the journal as partial: from here on it can be read, and not be compared.
     fn become_partial(&mut self, tool: String) {
         if !std::mem::replace(&mut self.is_partial, true) && !self.write(&Line::Partial { tool }) {
             self.bytes_left = 0;
         }
     }
 
-    /// False where the journal ends here.
+    /// Returns false if the journal ends here.
     fn write(&mut self, line: &Line) -> bool {
         let Ok(mut text) = serde_json::to_vec(line) else {
             return false;
@@ -228,7 +228,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // Where the queue is full the file stays open until the thread ends.
+        // If the queue is full, the file stays open until the thread ends.
         let _ = self.sender.try_send(thread::Piece::End {
             name: self.name.clone(),
         });

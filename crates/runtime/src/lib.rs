@@ -1,4 +1,4 @@
-//! Where the core meets the machine: drivers, executor, audio pump, transports and prompts. Owns clocks, sockets,
+//! The layer between the core and the machine: drivers, executor, audio pump, transports and prompts. Owns clocks, sockets,
 //! threads and randomness; knows no policy, which is the core's, and serves no HTTP, which is the app's.
 
 pub mod audit;

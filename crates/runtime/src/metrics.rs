@@ -1,5 +1,5 @@
-//! Metrics of all sessions, in memory and bounded: per tool over its last responses, and sums. A subscriber; knows no HTTP,
-//! but both forms in which an endpoint shows them.
+//! Metrics of all sessions, in memory and bounded: per tool over its last responses, and sums. A subscriber; knows no HTTP, but
+//! both forms in which an endpoint shows them.
 
 mod compare;
 mod interval;
@@ -23,11 +23,11 @@ use windlass_tool::error::ErrorType;
 
 /// A p95 of response characters above this is worth a warning (`docs/operations.md`, "Health and metrics").
 const RESPONSE_CHARACTERS_WARNING: u32 = 1_500;
-/// Of fewer responses the p95 is the longest one, which says little of the tool.
+/// Responses that the check of the p95 needs. The p95 of fewer is the longest one, which says little of the tool.
 const RESPONSES_CHECKED_MIN: u64 = 20;
-/// Up to as many responses of a tool its p95 is looked at after each, and then after each as many.
+/// Responses between two checks of a tool's p95. Up to this number it is checked after each response.
 const RESPONSES_BETWEEN_CHECKS: u64 = 50;
-/// Kinds of what providers sent and nobody understands that are counted by name. Providers choose the names.
+/// Kinds of unknown messages of providers that are counted by name. Providers choose the names.
 const ODDITY_KINDS_MAX: usize = 64;
 const OTHER_ODDITIES: &str = "(other)";
 /// Models whose windows are counted by name.
@@ -35,15 +35,15 @@ const MODELS_MAX: usize = 64;
 const OTHER_MODELS: &str = "(other)";
 /// Calls of tools that do not exist are counted under one name, because models invent names without end.
 const NO_SUCH_TOOL: &str = "(unknown)";
-/// Such a tool has no version.
+/// The version of an unknown tool.
 const NO_VERSION: &str = "";
-/// Versions of a tool that are counted each by itself. A server that builds its tools again may see any number of them.
+/// Versions of a tool that are counted separately. A server that builds its tools again may see any number of them.
 const VERSIONS_MAX: usize = 32;
 const OTHER_VERSIONS: &str = "(other)";
-/// Users of a version that are told apart; beyond there are more.
+/// Users of a version that are told apart; further ones are not counted.
 const USERS_MAX: usize = 1_000;
 
-/// Counts everything that sessions say.
+/// Counts all events of sessions.
 #[derive(Debug, Default)]
 pub struct Metrics {
     counted: Mutex<Counted>,
@@ -51,9 +51,9 @@ pub struct Metrics {
 
 #[derive(Debug, Default)]
 struct Counted {
-    /// Of each tool by its version, which is empty where there is no such tool.
+    /// The counts of each tool by its version. The version of an unknown tool is empty.
     tools: BTreeMap<Arc<str>, BTreeMap<Arc<str>, ToolCounts>>,
-    /// Of the session that began last.
+    /// The estimate of the session that began last.
     context: ContextEstimate,
     windows: BTreeMap<Arc<str>, WindowCounts>,
     peak_tokens: u64,
@@ -63,20 +63,20 @@ struct Counted {
     turns_wound_up: u64,
     providers_lost: u64,
     provider_oddities: BTreeMap<String, u64>,
-    /// As providers count them that count by time.
+    /// Seconds counted by providers that count by time.
     live_seconds: u64,
     silences_after_result: u64,
-    /// What was refused because a share was used up: of what, and whose.
+    /// Refusals for a used-up share, by the refused thing and the kind of the share's owner.
     refused: BTreeMap<(&'static str, &'static str), u64>,
     audio: AudioCounts,
 }
 
-/// How full one model's window was.
+/// The use of one model's window.
 #[derive(Clone, Copy, Debug, Default)]
 struct WindowCounts {
     window_tokens: u64,
     peak_tokens: u64,
-    /// How often a session said that it is nearly full.
+    /// Sessions' warnings that the window is nearly full.
     warnings: u64,
 }
 
@@ -85,7 +85,7 @@ struct ToolCounts {
     calls: u64,
     succeeded: u64,
     cancelled: u64,
-    /// Responses that the user has to confirm it, those among them that nobody could be asked. They are in no other count.
+    /// Responses that ask for the user's confirmation, and those that had no user to ask. They are in no other count.
     asked: u64,
     duplicates: u64,
     errors: BTreeMap<ErrorType, u64>,
@@ -95,11 +95,11 @@ struct ToolCounts {
     budget_violations: u64,
     response_characters: Samples,
     latency_ms: Samples,
-    /// The same of the calls that ran to their end.
+    /// Durations of the calls that ran to their end.
     run_ms: Samples,
-    /// Whose calls they were, by hashes that mean nothing elsewhere.
+    /// The users of the calls, by hashes that mean nothing elsewhere.
     users: BTreeSet<u64>,
-    /// Whether the p95 of its responses was too long when it was looked at last.
+    /// Whether the p95 of the responses was too long at the last check.
     is_long: bool,
 }
 
@@ -108,7 +108,7 @@ impl Metrics {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that something was refused because a party's share of it is used up.
+    /// Counts a refusal for a party's used-up share.
     pub fn refused(&self, what: &'static str, party: &'static str) {
         *self.lock().refused.entry((what, party)).or_default() += 1;
     }
@@ -118,12 +118,12 @@ impl Metrics {
         show::json(&self.lock())
     }
 
-    /// How each version of each tool has done, and how they differ, as JSON.
+    /// The results of each version of each tool, and their differences, as JSON.
     pub fn versions_json(&self) -> serde_json::Value {
         compare::by_version(&self.lock())
     }
 
-    /// How each tool has done, by its id, as JSON.
+    /// The results of each tool, by its id, as JSON.
     pub fn tools_json(&self) -> serde_json::Value {
         show::by_tool(&self.lock())
     }
@@ -197,7 +197,7 @@ impl Counted {
         window.peak_tokens = window.peak_tokens.max(context.tokens);
     }
 
-    /// The counts of a model's window. The configuration names the models, so that there are few.
+    /// The counts of a model's window. The configuration names the models, so there are few.
     fn window(&mut self, context: &ContextUse) -> &mut WindowCounts {
         let is_known = self.windows.contains_key(&context.model);
         let name = match is_known || self.windows.len() < MODELS_MAX {
@@ -246,7 +246,7 @@ impl Counted {
             .expect("the version was inserted where it was missing")
     }
 
-    /// The counts of the tool; `None` where the answer was that the user has to confirm the call.
+    /// The counts of the tool; `None` for a response that asks for the user's confirmation.
     fn answered(
         &mut self,
         session: &SessionIdentity,
@@ -294,7 +294,7 @@ fn duration_ms(record: &CallRecord) -> u32 {
     u32::try_from(duration_ms).unwrap_or(u32::MAX)
 }
 
-/// Tells users apart, and is known nowhere else.
+/// A hash that tells users apart, and is used nowhere else.
 fn hash_of_user(session: &SessionIdentity) -> u64 {
     let mut hasher = DefaultHasher::new();
     session.tenant.as_str().hash(&mut hasher);
@@ -303,7 +303,7 @@ fn hash_of_user(session: &SessionIdentity) -> u64 {
 }
 
 impl ToolCounts {
-    /// Those of all versions of a tool.
+    /// The counts of all versions of a tool together.
     fn merged(versions: &BTreeMap<Arc<str>, Self>) -> Self {
         let samples = |of: fn(&Self) -> &Samples| Samples::merged(versions.values().map(of));
         let sum = |of: fn(&Self) -> u64| versions.values().map(of).sum();
@@ -328,7 +328,7 @@ impl ToolCounts {
         }
     }
 
-    /// The p95 of its responses, where that is too long now and was not when it was looked at before.
+    /// The p95 of the responses, if it is too long now and was not at the check before.
     fn p95_that_became_long(&mut self) -> Option<u32> {
         let is_checked = (RESPONSES_CHECKED_MIN..=RESPONSES_BETWEEN_CHECKS).contains(&self.calls)
             || self.calls.is_multiple_of(RESPONSES_BETWEEN_CHECKS);
@@ -341,7 +341,7 @@ impl ToolCounts {
     }
 }
 
-/// The characters of a value's JSON, without writing it anywhere.
+/// The characters of a value's JSON, counted without writing it.
 fn characters(value: &impl Serialize) -> u32 {
     struct Counter(u32);
     impl Write for Counter {
@@ -371,12 +371,12 @@ mod tests {
     #[test]
     fn long_responses_are_said_from_twenty_on_and_again_when_they_come_back() {
         let mut tool = ToolCounts::default();
-        // So many responses of so many characters, and after which of all of them the log has a line.
+        // Numbers of responses with numbers of characters, and the counts of responses after which the log has a line.
         for (responses, characters, expected) in [
             // One long response is not the rule.
             (1, 9_000, &[][..]),
             (59, 100, &[]),
-            // More than a twentieth of what is remembered.
+            // More than a twentieth of the remembered responses.
             (40, 1_501, &[100]),
             (100, 1_501, &[]),
             (2_000, 1_500, &[]),

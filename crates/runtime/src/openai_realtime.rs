@@ -1,5 +1,5 @@
-//! OpenAI Realtime as a live provider: opens connections with the codec that speaks on them. Knows addresses and setups as
-//! it is given them; the protocol is the codec's.
+//! OpenAI Realtime as a live provider: opens connections together with their codec. Takes addresses and setups as given; the
+//! protocol is the codec's.
 
 use crate::codec::{Codec, LiveProvider, OpenRequest, Opening, Sink};
 use crate::transport::websocket::{self, MessageLimits, SocketLimits, Target};
@@ -13,7 +13,7 @@ use windlass_provider::openai_realtime::{
 use windlass_provider::profile::RealtimeForm;
 use windlass_session::model::{LostReason, ModelCommand, ModelEvent, ModelProfile};
 
-/// What is the same for every session with one model.
+/// Settings that all sessions with one model share.
 #[derive(Clone, Debug)]
 pub struct OpenaiRealtimeSettings {
     pub target: Target,
@@ -21,7 +21,7 @@ pub struct OpenaiRealtimeSettings {
     pub model: String,
     /// Whether the target's headers hold a key of the configuration's.
     pub has_key: bool,
-    /// From the first byte to the upgrade.
+    /// The time from the first byte to the upgrade.
     pub connect_timeout: Duration,
     pub voice: Option<String>,
     pub language: Option<String>,
@@ -44,7 +44,7 @@ pub struct OpenaiRealtime {
     pub tools: DeclaredTools,
 }
 
-/// The largest event that the service is expected to send; its own clients take as much.
+/// Bytes of the largest expected event of the service; its own clients take as much.
 const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
 const SOCKET_LIMITS: SocketLimits = SocketLimits {

@@ -11,10 +11,10 @@ use windlass_session::model::CallSupport;
 use windlass_tool::kind::{Category, Mode};
 use windlass_tool::registry::{Registry, Tool};
 
-/// The longest text that is read from the folder.
+/// Bytes of the longest text that is read from the folder.
 const TEXT_BYTES_MAX: u64 = 256 * 1024;
 
-/// The texts that are the same whatever the tools are.
+/// The texts that do not depend on the tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Texts {
     pub core: String,
@@ -33,12 +33,12 @@ pub enum TextsError {
     Unfit { path: PathBuf, bytes_max: u64 },
 }
 
-/// How the built-in text begins. It names nobody, so that it is true of every agent.
+/// The beginning of the built-in text. It names no agent, so that it is true of every agent.
 const NAMELESS: &str =
     "You are a helpful assistant. You help with what your tools and your knowledge base offer.";
 
 impl Texts {
-    /// Neutral texts, for an agent of which nothing else is known.
+    /// Neutral texts, for an agent without texts of its own.
     pub fn built_in() -> Self {
         Self {
             core: include_str!("prompt/core.md").to_owned(),
@@ -47,7 +47,7 @@ impl Texts {
         }
     }
 
-    /// The same for the agent of a project, whose author goes on from them.
+    /// The same for the agent of a project, as a beginning for its author.
     pub fn of_project(name: &str) -> Self {
         let texts = Self::built_in();
         let named = format!(
@@ -59,8 +59,8 @@ impl Texts {
         }
     }
 
-    /// Reads `core.md`, `voice.md` and `text.md` of a folder. The built-in text stands for each that is missing, and its
-    /// name is returned. A folder with one text alone has its core in it, whatever the file is called.
+    /// Reads `core.md`, `voice.md` and `text.md` of a folder. The built-in text replaces each missing one, and its name is
+    /// returned. A folder's only text is its core, whatever the file is called.
     pub fn load(folder: &Path) -> Result<(Self, Vec<&'static str>), TextsError> {
         let mut texts = Self::built_in();
         let mut missing = Vec::new();
@@ -85,7 +85,7 @@ impl Texts {
     }
 }
 
-/// The one file of a folder that is a text; `None` where there are none or several.
+/// The one text file of a folder; `None` if there is none or more than one.
 fn only_text(folder: &Path) -> Option<PathBuf> {
     let is_text = |path: &PathBuf| {
         let ending = path.extension().and_then(std::ffi::OsStr::to_str);
@@ -97,7 +97,7 @@ fn only_text(folder: &Path) -> Option<PathBuf> {
     texts.next().is_none().then_some(only)
 }
 
-/// `None` where there is no such file.
+/// `None` if the file does not exist.
 fn read(path: PathBuf) -> Result<Option<String>, TextsError> {
     let mut bytes = Vec::new();
     let outcome = std::fs::File::open(&path)
@@ -117,7 +117,7 @@ fn read(path: PathBuf) -> Result<Option<String>, TextsError> {
     }
 }
 
-/// What a prompt is made of.
+/// The parts of a prompt.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub texts: &'a Texts,
@@ -125,9 +125,9 @@ pub struct Request<'a> {
     pub registry: &'a Registry,
     /// Tokens that full guides may take; the other tools have their summaries.
     pub guides_tokens_max: u64,
-    /// How many retrieval calls a turn has.
+    /// Retrieval calls of a turn.
     pub retrieval_calls_max: u32,
-    /// Whose results the model waits for.
+    /// The calls whose results the model waits for.
     pub calls: CallSupport,
 }
 
@@ -142,28 +142,28 @@ pub struct Now<'a> {
     pub zone: &'a str,
 }
 
-/// The prompt of one registry and mode, ready for the date. Made once and shared by all sessions of them.
+/// The prompt of one registry and mode, ready for the date. Made once and shared by all their sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
     before_date: String,
     after_date: String,
 }
 
-/// Whether the guides of all tools of the mode fit. Where they do not, the registry needs `describe_tool`.
+/// Whether the guides of all tools of the mode fit. If not, the registry needs `describe_tool`.
 pub fn guides_fit(registry: &Registry, mode: Mode, guides_tokens_max: u64) -> bool {
     Plan::of(registry, mode, guides_tokens_max)
         .summarised
         .is_empty()
 }
 
-/// Which tools are documented in full.
+/// The tools with full guides, and the others.
 struct Plan<'r> {
     full: Vec<&'r Tool>,
     summarised: Vec<&'r Tool>,
 }
 
 impl<'r> Plan<'r> {
-    /// Retrieval tools have their guides first, because nearly every turn uses them; then whichever still fits.
+    /// Plans the guides. Retrieval tools come first, because nearly every turn uses them; then every other tool that still fits.
     fn of(registry: &'r Registry, mode: Mode, guides_tokens_max: u64) -> Self {
         let mut tools: Vec<&Tool> = registry.declared(mode).map(Arc::as_ref).collect();
         tools.sort_by_key(|tool| (tool.category, tool.id.clone()));
@@ -208,8 +208,8 @@ impl Prompt {
     }
 }
 
-/// What a session takes of its model's window before anything was said. `declarations` is the text of the tools' declarations as the
-/// provider is sent it.
+/// The tokens that a session takes of its model's window before anything was said. `declarations` is the text of the tools'
+/// declarations as it is sent to the provider.
 pub fn estimate(system_instruction: &str, declarations: &str) -> ContextEstimate {
     ContextEstimate {
         system_prompt_tokens: tokens(system_instruction),
@@ -269,7 +269,8 @@ fn push_guide(tool: &Tool, text: &mut String) {
     }
 }
 
-/// A model that goes on while a tool runs has to be told that the tool still does; some take an interim result for the end.
+/// Instructions about late results. A model that goes on while a tool runs has to be told that the tool still runs; some take an
+/// interim result for the end.
 fn later_results(request: &Request<'_>) -> String {
     let later: Vec<String> = request
         .registry

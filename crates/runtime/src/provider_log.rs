@@ -1,6 +1,6 @@
-//! What an operator reads in the log of a provider that behaves oddly, and of its model's window: messages that are none of its
-//! protocol, announced ends, silence after a result, a window that is nearly full. A subscriber; says each kind once in a session, by its
-//! path and never with its content.
+//! The log's lines about a provider that behaves oddly, and about its model's window: messages outside its protocol, announced
+//! ends, silence after a result, a nearly full window. A subscriber; logs each kind once in a session, by its path and never with
+//! its content.
 
 use crate::subscriber::{SessionIdentity, Subscriber};
 use std::collections::{BTreeSet, HashMap};
@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use windlass_session::event::SessionEvent;
 use windlass_tool::id::SessionId;
 
-/// Kinds that one session is worth; a provider that is odd in more ways is known to be odd.
+/// Kinds that are logged for one session; a provider with more is known to be odd.
 const KINDS_MAX: usize = 16;
-/// Sessions that are remembered. Each leaves when it ends; one that broke never does.
+/// Sessions that are remembered. A session is forgotten at its end; a broken one never ends.
 const SESSIONS_MAX: usize = 10_000;
 
 /// Writes the log.
@@ -20,7 +20,7 @@ pub struct ProviderLog {
 }
 
 impl ProviderLog {
-    /// Whether a kind has to be said of a session, which it is then.
+    /// Whether a kind has not been logged for a session. It counts as logged from now on.
     fn is_news(&self, session: &SessionId, kind: &str) -> bool {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() >= SESSIONS_MAX && !said.contains_key(session) {
@@ -36,7 +36,7 @@ impl ProviderLog {
     }
 }
 
-/// Of a problem what stays the same wherever in a message it is.
+/// The part of a problem's text that does not depend on its place in a message.
 pub(crate) fn kind_of(problem: &str) -> &str {
     problem.split(" (").next().unwrap_or(problem)
 }

@@ -1,6 +1,6 @@
-//! The audio plane of one voice session: what of the microphone goes to the provider and what of the model's voice goes to
-//! the client. Owns buffering, the real-time guard and the reckoning of playback; knows no socket, no wire format and no
-//! turn, and never sees a clock.
+//! The audio plane of one voice session: the microphone's audio that goes to the provider, and the model's voice that goes to the
+//! client. Owns buffering, the real-time guard and the estimate of playback; knows no socket, no wire format and no turn, and
+//! never sees a clock.
 
 use std::collections::VecDeque;
 use std::ops::AddAssign;
@@ -17,7 +17,7 @@ pub const SPEAKER_BYTES_PER_SECOND: u64 = 48_000;
 pub struct AudioLimits {
     /// Seconds of microphone audio kept while the provider is not ready; the oldest is dropped.
     pub buffered_seconds_max: u64,
-    /// How many times faster than real time the microphone may go on for long.
+    /// Multiple of real time at which the microphone may send for long.
     pub microphone_speed_max: u64,
     /// Seconds of audio that may come at once, above that speed.
     pub microphone_burst_seconds: u64,
@@ -33,22 +33,22 @@ impl Default for AudioLimits {
     }
 }
 
-/// What became of a session's audio. Bytes of PCM.
+/// The counts of a session's audio, in bytes of PCM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AudioCounts {
     pub microphone_bytes: u64,
     pub speaker_bytes: u64,
-    /// Too old when the provider became ready.
+    /// Dropped: too old when the provider became ready.
     pub buffer_overflow_bytes: u64,
-    /// Faster than real time allows.
+    /// Dropped: faster than real time allows.
     pub microphone_overflow_bytes: u64,
     /// Held back while a call was open.
     pub microphone_held_bytes: u64,
-    /// The provider's socket took too little.
+    /// Dropped: the provider's socket took too little.
     pub provider_slow_bytes: u64,
-    /// The client's socket took too little.
+    /// Dropped: the client's socket took too little.
     pub client_slow_bytes: u64,
-    /// Of an interrupted answer.
+    /// Discarded with an interrupted answer.
     pub speaker_discarded_bytes: u64,
     /// Suppressed by a tool.
     pub speaker_suppressed_bytes: u64,
@@ -81,15 +81,15 @@ impl AddAssign for AudioCounts {
     }
 }
 
-/// What is to become of one frame of the microphone.
+/// The verdict on one frame of the microphone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Microphone {
     Pass,
-    /// Dropped without a word: the model must not hear it now.
+    /// Dropped silently: the model must not hear it now.
     Held,
     /// No whole number of samples.
     Odd,
-    /// Dropped, because it comes too fast; `is_news` where that has just begun.
+    /// Dropped, because it comes too fast; `is_news` for the first such frame.
     Overflow {
         is_news: bool,
     },
@@ -105,7 +105,7 @@ pub struct Pump {
     credited_at: Timestamp,
     is_overflowing: bool,
     waiting: VecDeque<u8>,
-    /// One more with every answer that was thrown away.
+    /// The number of discarded answers.
     epoch: u64,
     is_suppressed: bool,
     is_discarding: bool,
@@ -138,7 +138,7 @@ impl Pump {
         self.counts.microphone_dropped_bytes() + self.counts.speaker_dropped_bytes() > 0
     }
 
-    /// What has been counted since they were taken last.
+    /// The counts since they were taken last.
     pub fn take_counts(&mut self) -> AudioCounts {
         std::mem::take(&mut self.counts)
     }
@@ -156,7 +156,7 @@ impl Pump {
             return Microphone::Overflow { is_news };
         }
         self.credit_bytes -= bytes;
-        // At the edge frames are taken and dropped by turns; only a real pause ends the overflow.
+        // At the limit frames are taken and dropped by turns; only a real pause ends the overflow.
         let burst = self.limits.microphone_burst_seconds * MICROPHONE_BYTES_PER_SECOND;
         self.is_overflowing &= self.credit_bytes < burst / 2;
         if self.is_microphone_held {
@@ -172,7 +172,7 @@ impl Pump {
         let per_second = self.limits.microphone_speed_max * MICROPHONE_BYTES_PER_SECOND;
         let elapsed_micros = now.0.saturating_sub(self.credited_at.0);
         let credit = elapsed_micros.saturating_mul(per_second) / 1_000_000;
-        // Time too short to be worth a byte is kept for the next frame.
+        // Time too short for a byte of credit is kept for the next frame.
         if credit > 0 {
             self.credit_bytes = self.credit_bytes.saturating_add(credit).min(limit);
             self.credited_at = now;
@@ -191,7 +191,7 @@ impl Pump {
         self.waiting.extend(pcm);
     }
 
-    /// All that was kept, oldest first.
+    /// All buffered audio, oldest first.
     pub fn take_buffered(&mut self) -> VecDeque<u8> {
         std::mem::take(&mut self.waiting)
     }
@@ -211,7 +211,7 @@ impl Pump {
         !self.is_discarding && !self.is_suppressed
     }
 
-    /// A frame went to the client, which plays it after what it has already.
+    /// Counts a frame for the client, which plays it after the frames it has already.
     pub fn spoken(&mut self, now: Timestamp, bytes: usize) {
         let bytes = bytes as u64;
         self.counts.speaker_bytes += bytes;
@@ -219,24 +219,24 @@ impl Pump {
         self.playback_ends = self.playback_ends.max(now) + length;
     }
 
-    /// A frame was dropped, because the client takes too little.
+    /// Counts a frame that was dropped because the client takes too little.
     pub fn client_slow(&mut self, bytes: usize) {
         self.counts.client_slow_bytes += bytes as u64;
     }
 
-    /// The answer that is under way is void, whatever of it still arrives.
+    /// Makes the current answer void, with all its audio that still arrives.
     pub fn discard(&mut self, now: Timestamp) {
         self.epoch += 1;
         self.playback_ends = now;
         self.is_discarding = true;
     }
 
-    /// What comes from now on belongs to an answer that may be heard.
+    /// Marks later audio as part of an answer that may be heard.
     pub fn accept(&mut self) {
         self.is_discarding = false;
     }
 
-    /// How many answers were thrown away. Audio of an earlier epoch is never played.
+    /// The number of discarded answers. Audio of an earlier epoch is never played.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -249,12 +249,12 @@ impl Pump {
         self.is_microphone_held = is_held;
     }
 
-    /// The client has played all it was sent.
+    /// Notes that the client has played all its audio.
     pub fn playback_done(&mut self, now: Timestamp) {
         self.playback_ends = now;
     }
 
-    /// How much of what was sent the client cannot have played yet.
+    /// The duration of sent audio that the client cannot have played yet.
     pub fn unplayed(&self, now: Timestamp) -> Duration {
         self.playback_ends.since(now)
     }

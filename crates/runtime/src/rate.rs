@@ -1,4 +1,4 @@
-//! How often one user may call one tool, over all of the user's sessions. Owns the counting; the clock is given.
+//! The limit of one user's calls of one tool, over all of the user's sessions. Owns the counting; the clock is given.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -69,7 +69,7 @@ impl RateLimiter for MemoryRateLimiter {
         let surplus = window.calls_unix_ms.len().checked_sub(calls_max);
         let runs = match charge {
             RateCharge::Charge => surplus.is_none(),
-            // It has begun, whether or not others have used up the limit since it was asked for.
+            // The call has begun, whether or not others have used up the limit since it was admitted.
             RateCharge::Note => true,
             RateCharge::Peek => false,
         };
@@ -82,7 +82,7 @@ impl RateLimiter for MemoryRateLimiter {
         let Some(surplus) = surplus else {
             return RateDecision::Allowed;
         };
-        // By then as many have left the window as are too many.
+        // At that time the surplus calls have left the window.
         let leaves_last = window.calls_unix_ms.get(surplus).copied();
         let free_at = leaves_last
             .unwrap_or(now_unix_ms)
@@ -101,7 +101,7 @@ fn make_room(windows: &mut HashMap<(UserId, ToolId), Window>, now_unix_ms: u64) 
     if windows.len() < COUNTED_MAX {
         return;
     }
-    // A tenth at a time, so that the search is paid for by many calls.
+    // A tenth is removed at a time, so that many calls share the cost of the search.
     let mut last_calls: Vec<u64> = windows
         .values()
         .filter_map(|window| window.calls_unix_ms.back().copied())

@@ -1,5 +1,6 @@
-//! What may be shown: of a call's arguments all but what the tool's manifest marks as sensitive, and of any words all but what
-//! looks like a key or is one of this process, and what would steer a terminal. Knows no log and no client.
+//! Removal of secrets: from a call's arguments the values that the tool's manifest marks as sensitive, and from any text
+//! everything that looks like a key or is one of this process, and everything that would steer a terminal. Knows no log and no
+//! client.
 
 mod words;
 
@@ -11,17 +12,17 @@ use std::collections::BTreeSet;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::sensitive::Sensitive;
 
-/// What stands in the place of a text that is not shown.
+/// Replaces a text that is not shown.
 const LEFT_OUT: &str = "(left out)";
-/// Values that are kept to be recognised.
+/// Values that are kept for recognition.
 const SECRETS_MAX: usize = 1_000;
-/// Characters of a value that is looked for within texts; a shorter one is found only where it is the whole of one.
+/// Characters of a value that is looked for within texts; a shorter one is found only as a whole text.
 const SECRET_CHARACTERS_MIN: usize = 4;
 
-/// Characters of a value from which it is looked for within words and paths that a program writes.
+/// Characters of a value from which it is looked for within words and paths of a program's output.
 const WORD_CHARACTERS_MIN: usize = 8;
 
-/// The arguments without those that the JSON pointers name. A `*` in a pointer stands for every key or item.
+/// The arguments without the values that the JSON pointers name. A `*` in a pointer stands for every key or item.
 pub(crate) fn without_sensitive<'a>(
     arguments: &'a Arguments,
     sensitive: &[String],
@@ -32,12 +33,11 @@ pub(crate) fn without_sensitive<'a>(
     }
 }
 
-/// The values of sensitive arguments, so that they are recognised wherever else they stand: in what a tool answers, asks the
-/// session to do, or says meanwhile.
+/// The values of sensitive arguments, recognised wherever they come again: in a tool's results, intents and messages.
 #[derive(Debug, Default)]
 pub(crate) struct Secrets {
     texts: BTreeSet<String>,
-    /// There were more than are kept, so that every text may be one.
+    /// Whether there were more values than are kept, so that every text may be one.
     is_full: bool,
 }
 
@@ -46,7 +46,7 @@ impl Secrets {
         self.texts.is_empty() && !self.is_full
     }
 
-    /// These texts.
+    /// These texts as secrets.
     pub(crate) fn of(texts: Vec<Sensitive<String>>) -> Self {
         let mut secrets = Self::default();
         for text in texts {
@@ -55,7 +55,7 @@ impl Secrets {
         secrets
     }
 
-    /// Those of one call.
+    /// Adds the sensitive values of one call.
     pub(crate) fn add(&mut self, arguments: &Arguments, sensitive: &[String]) {
         for value in arguments.parted(sensitive).1 {
             self.add_value(&value);
@@ -76,7 +76,7 @@ impl Secrets {
         }
     }
 
-    /// Puts [`LEFT_OUT`] in the place of every text that holds one. Says whether there was any.
+    /// Puts [`LEFT_OUT`] in the place of every text that holds a secret. Returns whether there was any.
     pub(crate) fn hide(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) if self.is_in(text) => *value = LEFT_OUT.into(),
@@ -99,13 +99,13 @@ impl Secrets {
         true
     }
 
-    /// A text with [`LEFT_OUT`] in the place of every part that is one.
+    /// A text with [`LEFT_OUT`] in the place of every secret in it.
     pub(crate) fn without(&self, text: &str) -> String {
         if self.is_full {
             return LEFT_OUT.to_owned();
         }
         let mut shown = text.to_owned();
-        // The longest first: one may be a part of another.
+        // The longest secret first: a secret may be a part of another.
         let mut texts: Vec<&String> = self.texts.iter().filter(|text| is_long(text)).collect();
         texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
         for secret in texts {
@@ -116,8 +116,8 @@ impl Secrets {
         shown
     }
 
-    /// The same of what a program writes: a short word of a call that is a part of a longer word or of a path there has nothing to
-    /// do with the call. Digits by themselves are left out of paths as well, for they may be a code.
+    /// The same for a program's output. A short value within a longer word or a path has nothing to do with the call, and stays.
+    /// A value of digits alone is left out of paths as well, because it may be a code.
     pub(crate) fn without_words(&self, text: &str) -> String {
         if self.is_full {
             return LEFT_OUT.to_owned();
@@ -132,7 +132,7 @@ impl Secrets {
         shown
     }
 
-    /// A short one would be found in many a text that has nothing to do with it.
+    /// Whether the text holds a secret. A short secret would be found in many unrelated texts, so it has to be the whole text.
     fn is_in(&self, text: &str) -> bool {
         self.is_full
             || self
@@ -142,7 +142,7 @@ impl Secrets {
     }
 }
 
-/// A text with [`LEFT_OUT`] in the place of a secret; of a short one only where it stands alone.
+/// A text with [`LEFT_OUT`] in the place of a secret. A short secret is replaced only as a separate word.
 fn replaced(text: &str, secret: &str, is_short: bool) -> String {
     let is_number = secret.bytes().all(|byte| byte.is_ascii_digit());
     let joins = |side: Option<char>| {
@@ -161,7 +161,7 @@ fn replaced(text: &str, secret: &str, is_short: bool) -> String {
         shown.push_str(skipped);
         let mut following = behind.chars();
         let next = following.next();
-        // A point is part of a word where the word goes on behind it, as in a file's name.
+        // A point is part of a word if the word goes on after it, as in a file's name.
         let goes_on = next == Some('.') && !is_number && joins(following.next());
         let is_part = joins(skipped.chars().next_back().or(before)) || joins(next) || goes_on;
         shown.push_str(if is_short && is_part {

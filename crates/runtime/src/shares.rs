@@ -1,5 +1,5 @@
-//! How the server's strength is shared out: what one address, one user and one tenant may hold at a time, and how much of it they
-//! may use up in a while. Owns the counting; what is counted, and when, is decided where it is used.
+//! The sharing of the server's capacity: the amounts that one address, one user and one tenant may hold at a time, and may use up
+//! in a while. Owns the counting; the callers decide what is counted, and when.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,12 +10,12 @@ use windlass_store::Beginner;
 use windlass_tool::id::{ClientId, TenantId};
 use windlass_tool::sensitive::Sensitive;
 
-/// Parties that are counted at a time. Where there are more, those are forgotten first that hold nothing.
+/// Parties that are counted at a time. If there are more, parties that hold nothing are forgotten first.
 const PARTIES_MAX: usize = 100_000;
-/// When somebody may come back who holds as much as is allowed: nobody knows when it is let go of.
+/// The retry time for a party at its limit of held things: the time of their release is unknown.
 const HELD_RETRY: Duration = Duration::from_secs(5);
 
-/// Who uses something.
+/// A party with a share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Party {
     Address(IpAddr),
@@ -24,7 +24,7 @@ pub enum Party {
 }
 
 impl Party {
-    /// Who has one address of IPv6 has all that begin with the same 64 bits, so that they count as one.
+    /// The party of an address. An owner of one IPv6 address has all that begin with the same 64 bits, so they count as one.
     pub fn address(address: IpAddr) -> Self {
         Self::Address(match address.to_canonical() {
             IpAddr::V6(address) => {
@@ -44,18 +44,18 @@ impl Party {
     }
 }
 
-/// What is held for a time.
+/// A kind of thing that is held for a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// Of HTTP and of voice: those of an address, and those that serve a user or a tenant.
+    /// Connections of HTTP and of voice: of an address, or for a user or a tenant.
     Connections,
     Sessions,
     BodyBytes,
-    /// Of memory, by turns that a model answers.
+    /// Bytes of memory, held by turns that a model answers.
     TurnBytes,
 }
 
-/// What is used up.
+/// A kind of thing that is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Used {
     Requests,
@@ -64,7 +64,7 @@ pub enum Used {
     FrameBytes,
 }
 
-/// What every party of one kind may have.
+/// The share of every party of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     pub connections_max: u64,
@@ -87,7 +87,7 @@ impl Share {
         }
     }
 
-    /// How much, and in how long.
+    /// The amount, and its period.
     fn used_max(&self, used: Used) -> (u64, Duration) {
         const MINUTE: Duration = Duration::from_secs(60);
         const SECOND: Duration = Duration::from_secs(1);
@@ -100,7 +100,7 @@ impl Share {
     }
 }
 
-/// The share of each kind of party, and what all of them together may hold.
+/// The share of each kind of party, and the limit of all of them together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareLimits {
     pub address: Share,
@@ -120,7 +120,7 @@ impl ShareLimits {
     }
 }
 
-/// A share that is used up. The text is for the client.
+/// The error for a used-up share. The text is for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this {party} has used up its share of {what} here; come back in {} s", .retry_after.as_secs().max(1))]
 pub struct Exceeded {
@@ -129,20 +129,20 @@ pub struct Exceeded {
     pub retry_after: Duration,
 }
 
-/// Stands for the party that is everybody.
+/// Stands for all parties together.
 const SERVER: &str = "server";
 
 impl Exceeded {
-    /// Whether no party has used up its share, but all of them together what there is.
+    /// Whether the limit of all parties together is used up, and not the share of one.
     pub fn is_of_server(&self) -> bool {
         self.party == SERVER
     }
 }
 
-/// Who asks or is connected, as the parties whose shares that uses.
+/// A caller or a connection, as the parties whose shares it uses.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
-    /// `None` where nothing is counted.
+    /// `None` if nothing is counted.
     shares: Option<Arc<Shares>>,
     parties: Arc<[Party]>,
 }
@@ -155,7 +155,7 @@ impl Standing {
         }
     }
 
-    /// The same without its address: what that has been charged already.
+    /// The same without its address, which has been charged already.
     #[must_use]
     pub fn with_the_address_charged(&self) -> Self {
         let others = self.parties.iter();
@@ -166,7 +166,7 @@ impl Standing {
         }
     }
 
-    /// The same, as the store counts conversations.
+    /// The same in the form in which the store counts conversations.
     pub fn beginner(&self) -> Beginner {
         let mut beginner = Beginner::default();
         for party in self.parties.iter() {
@@ -179,7 +179,7 @@ impl Standing {
         beginner
     }
 
-    /// [`Shares::hold`]; `Ok(None)` where nothing is counted.
+    /// [`Shares::hold`]; `Ok(None)` if nothing is counted.
     pub fn hold(&self, held: Held, amount: u64) -> Result<Option<Holding>, Exceeded> {
         let held = |shares: &Arc<Shares>| shares.hold_of(self.parties.clone(), held, amount);
         self.shares.as_ref().map(held).transpose()
@@ -198,7 +198,7 @@ impl Standing {
     }
 }
 
-/// What all parties hold and have used.
+/// The amounts that all parties hold and have used.
 #[derive(Debug)]
 pub struct Shares {
     limits: ShareLimits,
@@ -209,15 +209,15 @@ pub struct Shares {
 #[derive(Debug, Default)]
 struct Table {
     parties: HashMap<Party, Usage>,
-    /// By all turns together.
+    /// Bytes of memory that all turns hold together.
     turn_bytes: u64,
 }
 
-/// What one party holds, and until when what it has used counts.
+/// The amounts that one party holds, and the times until which its uses count.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     held: [u64; 4],
-    /// Nanoseconds since the beginning, at which nothing of it counts any more.
+    /// Nanoseconds since the beginning, after which none of the uses counts any more.
     used_until: [u64; 4],
 }
 
@@ -231,7 +231,7 @@ impl Usage {
     }
 }
 
-/// Something that parties hold, until it is dropped.
+/// An amount that parties hold, until it is dropped.
 #[derive(Debug)]
 pub struct Holding {
     shares: Arc<Shares>,
@@ -249,7 +249,7 @@ impl Shares {
         })
     }
 
-    /// Has all of the parties hold so much, or none of them.
+    /// Has all of the parties hold an amount, or none of them.
     pub fn hold(
         self: &Arc<Self>,
         parties: &[Party],
@@ -275,7 +275,7 @@ impl Shares {
         Ok(holding)
     }
 
-    /// Has all of the parties use so much, or none of them. What is greater than a whole share counts as one.
+    /// Has all of the parties use an amount, or none of them. An amount greater than a whole share counts as one share.
     pub fn take(&self, parties: &[Party], used: Used, amount: u64) -> Result<(), Exceeded> {
         let now = self.now();
         let mut table = self.table(now);
@@ -300,7 +300,7 @@ impl Shares {
         Ok(())
     }
 
-    /// Charges the parties with what has come already, and says how long nothing more is to be taken from them.
+    /// Charges the parties for things that have come already. Returns the time for which nothing more is to be taken from them.
     pub fn spend(&self, parties: &[Party], used: Used, amount: u64) -> Duration {
         let now = self.now();
         let mut table = self.table(now);
@@ -312,7 +312,7 @@ impl Shares {
         Duration::from_nanos(waits.max().unwrap_or(0))
     }
 
-    /// Nanoseconds until a party may use so much.
+    /// Nanoseconds until a party may use an amount.
     fn wait(
         &self,
         usages: &mut HashMap<Party, Usage>,
@@ -351,7 +351,7 @@ impl Shares {
             usages.retain(|_, usage| !usage.is_blank(now));
         }
         if usages.len() >= PARTIES_MAX {
-            // What they have used is forgotten; what they hold is not, and is bounded by the server's own limits.
+            // The uses of these parties are forgotten. Their held amounts are not, and are bounded by the server's own limits.
             usages.retain(|_, usage| !usage.holds_nothing());
         }
         table
@@ -367,13 +367,13 @@ impl Shares {
 }
 
 impl Holding {
-    /// Has the parties hold so much more, or leaves everything as it is.
+    /// Has the parties hold this much more, or changes nothing.
     pub fn grow(&mut self, amount: u64) -> Result<(), Exceeded> {
         self.grow_where(amount, |_| true)
     }
 
-    /// Has the parties hold so much in all, where it is more than they do. What is held is known to be needed already, so that
-    /// neither the tenant's nor everybody's bound refuses it, which others may have filled.
+    /// Has the parties hold this amount in all, if it is more than now. The amount is known to be needed already. So neither the
+    /// tenant's limit nor everybody's refuses it, which other parties may have filled.
     pub fn stretch_to(&mut self, amount: u64) -> Result<(), Exceeded> {
         let more = amount.saturating_sub(self.amount);
         self.grow_where(more, |party| !matches!(party, Party::Tenant(_)))
@@ -443,7 +443,7 @@ impl Drop for Holding {
     }
 }
 
-/// Nanoseconds that so much counts.
+/// The nanoseconds for which an amount counts.
 fn cost(amount: u64, most: u64, period: Duration) -> u64 {
     let cost = period.as_nanos() * u128::from(amount) / u128::from(most.max(1));
     u64::try_from(cost).unwrap_or(u64::MAX)
@@ -532,7 +532,7 @@ mod tests {
         let second = hold("bob", 60).unwrap();
         let refused = hold("carl", 40).unwrap_err();
         assert!(refused.is_of_server(), "{refused}");
-        // What runs may need more than there is, but no more than its own share.
+        // A running turn may exceed the limit of all, but not its own share.
         first.stretch_to(50).unwrap();
         first.stretch_to(100).unwrap();
         assert_eq!(shares.lock().turn_bytes, 160);
@@ -556,7 +556,7 @@ mod tests {
         tokio::time::advance(refused.retry_after).await;
         ask(&ada).unwrap();
         assert!(ask(&ada).is_err());
-        // All or none: what one of them may not have is charged to nobody.
+        // All or none: an amount that one party may not have is charged to neither.
         let both = [user("carl"), user("ada")];
         assert!(ask(&both).is_err());
         for _ in 0..3 {

@@ -1,5 +1,5 @@
-//! The one thread that writes the store. Batches that come while it is at work share the next transaction, so that they share one
-//! flush of the disk, too; what nobody waits for is gathered for a moment first. Knows no session and no rule of the ledger.
+//! The one thread that writes the store. Batches that come during a transaction share the next one, and so one flush of the disk.
+//! Batches without a waiting caller are gathered for a moment first. Knows no session and no rule of the ledger.
 
 mod queue;
 
@@ -16,26 +16,26 @@ use windlass_driver::{
 use windlass_store::{Batch, ConversationRef, Store, StoreUnavailable};
 use windlass_tool::id::SessionId;
 
-/// How the thread works.
+/// Settings of the thread.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadSettings {
-    /// Batches that wait for the disk; more are refused at once. What must not be lost never is, as long as `unrecorded_max` has room
-    /// for it.
+    /// Batches that wait for the disk; more are refused at once. A batch that must not be lost is not refused as long as
+    /// `unrecorded_max` has room for it.
     pub waiting_max: usize,
     /// Batches that share one transaction. The more there are, the longer the first of them waits.
     pub batch_max: usize,
-    /// How long batches that nobody waits for are gathered, for one transaction and one flush: as much is lost of them where the
-    /// process is killed.
+    /// Time for which batches without a waiting caller are gathered for one transaction and one flush. If the process is killed,
+    /// the gathered batches are lost.
     pub gathering: Duration,
     /// Batches that are kept in memory because the disk did not take them.
     pub unrecorded_max: usize,
-    /// How often those are tried again where no other batch does it.
+    /// Pause between attempts at those batches if no other batch brings one.
     pub retry: Duration,
-    /// How often what has run out is deleted.
+    /// Pause between deletions of expired rows.
     pub upkeep: Duration,
 }
 
-/// Between two steps of deleting what has run out.
+/// Pause between two steps of one deletion.
 const PRUNING_PAUSE: Duration = Duration::from_millis(20);
 
 impl Default for ThreadSettings {
@@ -51,15 +51,15 @@ impl Default for ThreadSettings {
     }
 }
 
-/// What the thread asks of its surroundings.
+/// The thread's questions to its surroundings.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// Whether changes may begin at all: not where they could not be written down.
+    /// Whether changes may begin at all: they may not while they could not be audited.
     pub admits_changes: Arc<dyn Fn() -> Result<(), StoreUnavailable> + Send + Sync>,
 }
 
 impl Surroundings {
-    /// Those of a process that writes this audit, or none.
+    /// The surroundings of a process that writes this audit, or none.
     pub fn with_audit(audit: Option<Arc<Audit>>) -> Self {
         Self {
             admits_changes: Arc::new(move || match &audit {
@@ -118,7 +118,7 @@ impl StoreThread {
         self.handle.clone()
     }
 
-    /// Answers what waits and ends the thread. What is asked later is refused.
+    /// Answers the waiting batches and ends the thread. Later batches are refused.
     pub fn close(&self) {
         self.handle.queue.close();
         let thread = self
@@ -227,9 +227,9 @@ impl Worker {
         let mut wake = |one: Concerned| concerned.push(one);
         let committed = self.backlog.commit(&*self.store, batches, &mut wake);
         self.report(waited, &committed);
-        // The caller knows the answer before the log tells of it.
+        // The caller gets the answer before the log's readers are woken.
         for (sender, committed) in senders.into_iter().zip(committed) {
-            // Nobody needs to wait for it.
+            // The caller may have gone.
             let _ = sender.send(committed);
         }
         for concerned in concerned {
@@ -264,10 +264,10 @@ impl Worker {
         }
     }
 
-    /// Deletes a little of what has run out, and says when to go on: soon where there is more, so that a long downtime is made
-    /// up for between the batches that come.
+    /// Deletes a few expired rows. Returns the time of the next deletion: soon if there are more rows, so that a long downtime is
+    /// made up for between the batches that come.
     fn upkeep(&self) -> Instant {
-        // A fault in there costs what is old its end, and no conversation its store.
+        // A panic in there delays the deletion of old rows, and costs no conversation its store.
         let pruned = catch_unwind(AssertUnwindSafe(|| self.store.prune()));
         let pause = match pruned {
             Ok(Ok(0)) => self.settings.upkeep,

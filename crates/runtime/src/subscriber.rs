@@ -8,23 +8,23 @@ use windlass_tool::id::{ClientId, ConversationId, SessionId, TenantId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::rights::Rights;
 
-/// Whose session it is.
+/// The identity of a session and its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionIdentity {
     pub client_id: ClientId,
     pub session_id: SessionId,
     pub tenant: TenantId,
     pub user_id: UserId,
-    /// What was proven of the caller.
+    /// The proven rights of the caller.
     pub rights: Rights,
     pub conversation_id: ConversationId,
     pub mode: Mode,
-    /// The conversation as the ledger has it; `None` of a session that has no part in one.
+    /// The conversation as the ledger has it; `None` for a session without one.
     pub ledger: Option<ConversationRef>,
 }
 
 impl SessionIdentity {
-    /// That of a client's session.
+    /// The identity of a client's session.
     pub(crate) fn of(client_id: ClientId, session: &SessionConfig) -> Self {
         Self {
             client_id,
@@ -43,10 +43,10 @@ impl SessionIdentity {
 pub trait Subscriber: Send + Sync {
     fn event(&self, session: &SessionIdentity, now_unix_ms: u64, event: &SessionEvent);
 
-    /// What came of an intent that no session carried out: its result was told by a service, or found by a lookup. The identity names
+    /// The end of an intent that no session carried out: a service reported its result, or a lookup found it. The identity names
     /// the session that made the call, which may be over.
     fn event_apart(&self, _leg: &SessionIdentity, _now_unix_ms: u64, _event: &SessionEvent) {}
 
-    /// What has become of the session's audio since the last time: as soon as some of it was dropped, and at the session's end.
+    /// The counts of the session's audio since the last call: as soon as some audio was dropped, and at the session's end.
     fn audio(&self, _session: &SessionIdentity, _counts: &AudioCounts) {}
 }

@@ -1,5 +1,5 @@
-//! Callbacks of a program that embeds the library: typed subscriptions to what sessions do. Knows events and identities;
-//! no session, no tool. A callback is checked against its event by the compiler.
+//! Callbacks of a program that embeds the library: typed subscriptions to sessions' events. Knows events and identities; no
+//! session, no tool. A callback is checked against its event by the compiler.
 
 use crate::subscriber::{SessionIdentity, Subscriber};
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use windlass_tool::handler::CustomEvent;
 use windlass_tool::id::CallNumber;
 use windlass_tool::sensitive::Sensitive;
 
-/// Whose event it is, and when it happened.
+/// The session of an event, and its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Occasion<'a> {
     pub session: &'a SessionIdentity,
@@ -19,22 +19,22 @@ pub struct Occasion<'a> {
 
 /// One kind of event, as a callback sees it.
 pub trait Observed {
-    /// What the callback is given.
+    /// The value that the callback gets.
     type Seen<'a>;
 
     /// `None` for events of other kinds.
     fn observe(event: &SessionEvent) -> Option<Self::Seen<'_>>;
 }
 
-/// How a call ended. A call that needed approval has two ends: [`Self::Rejected`] with
-/// `CONFIRMATION_REQUIRED`, which says that it has not run, and under the same number what came of the answer.
+/// The end of a call. A call that needed approval has two ends: [`Self::Rejected`] with `CONFIRMATION_REQUIRED`, which says that
+/// it has not run, and under the same number the outcome of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {
-    /// It ran.
+    /// The call ran.
     Finished,
-    /// It was refused before it ran.
+    /// The call was refused before it ran.
     Rejected,
-    /// It was taken back.
+    /// The call was cancelled.
     Cancelled,
 }
 
@@ -57,7 +57,7 @@ impl Observed for ToolCall {
 /// The sums of a turn at its end: [`Subscriptions::on_turn_complete`].
 pub struct TurnComplete;
 
-/// A turn's number, counted from 1 within its session, and what it amounted to.
+/// A turn's number, counted from 1 within its session, and its sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletedTurn {
     pub turn: u64,
@@ -81,7 +81,7 @@ impl Observed for TurnComplete {
 /// A line of the conversation.
 pub struct Spoken;
 
-/// Who said it, in which turn, and what.
+/// The speaker, the turn and the text of a line.
 #[derive(Clone, Copy, Debug)]
 pub struct SpokenLine<'a> {
     pub role: Role,
@@ -171,7 +171,7 @@ type Callback = Box<dyn Fn(Occasion<'_>, &SessionEvent) + Send + Sync>;
 /// Callbacks, in the order in which they were added; one [`Subscriber`] of all of them. They are called on the session's
 /// own task and must not block: hand long work to a queue.
 ///
-/// What a callback is given depends on the kind of its event, and the compiler checks it:
+/// The value that a callback gets depends on the kind of its event, and the compiler checks it:
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
 //! The sweep of a process, every few seconds: attempts whose lease is over become unknown, the handlers of unknown effects are
-//! asked, and the audit gets a line of whatever no session tells of. Owns the when; what is due the driver's sweep says.
+//! asked, and the audit gets a line of each end that no session reports. Owns the schedule; the driver's sweep says what is due.
 
 use crate::audit::Audit;
 use crate::executor::{Executor, HandlerThreads};
@@ -19,22 +19,22 @@ use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
 use windlass_tool::rights::Rights;
 
-/// How often.
+/// Pause between sweeps.
 const EVERY: Duration = Duration::from_secs(10);
 /// Handlers that are asked at one time.
 const LOOKUPS_MAX: usize = 8;
 
-/// What a sweep needs of its process.
+/// The parts of a process that a sweep needs.
 pub struct Sweeper {
     pub ledger: Arc<dyn Ledger>,
     pub world: Arc<dyn World>,
     pub audit: Option<Arc<Audit>>,
     pub threads: HandlerThreads,
-    /// The tools as they are now.
+    /// The current tools.
     pub registry: Arc<dyn Fn() -> Arc<Registry> + Send + Sync>,
-    /// Those of text sessions.
+    /// The limits of text sessions.
     pub limits: Arc<Limits>,
-    /// The user of a conversation as sessions and the audit have it.
+    /// The user of a conversation in the form of sessions and the audit.
     pub user_of: Arc<dyn Fn(&ConversationRef) -> UserId + Send + Sync>,
 }
 
@@ -50,7 +50,7 @@ impl Sweeper {
         }
     }
 
-    /// One round.
+    /// Runs one sweep.
     pub async fn round(&self, sweep: &mut Sweep) {
         let registry = (self.registry)();
         let swept = match sweep.round(&registry).await {
@@ -81,16 +81,16 @@ impl Sweeper {
         }
     }
 
-    /// Has the audit write a line, which the ledger hears of once it is written.
+    /// Has the audit write a line. The ledger is notified once the line is written.
     fn write(&self, sweep: &Sweep, conversation: &ConversationRef, effect: &Effect) {
         match &self.audit {
-            // While the disk takes nothing the ledger remembers what has no line.
+            // While the disk refuses writes the ledger remembers the effects without a line.
             Some(audit) if audit.admits_writes().is_err() => {}
             Some(audit) => {
                 let user_id = (self.user_of)(conversation);
                 audit.found(conversation, user_id, effect, self.world.now_unix_ms());
             }
-            // Nobody wants a line.
+            // Without an audit no line is needed.
             None => sweep.audited([&(conversation.clone(), effect.clone())]),
         }
     }

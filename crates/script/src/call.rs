@@ -40,22 +40,22 @@ pub(crate) struct Job {
     pub(crate) args: String,
     pub(crate) context: String,
     pub(crate) deadline: Option<Instant>,
-    /// A change that has begun goes on to its end, also when it was taken back.
+    /// Whether the call changes something. Such a call runs to its end once it has begun, also when it was cancelled.
     pub(crate) writes: bool,
     pub(crate) messages: Receiver<ToCall>,
     pub(crate) cancelled: Arc<AtomicBool>,
 }
 
-/// What reaches a call while it runs.
+/// A message to a running call: the host's answer to one of its requests, or its cancellation.
 pub(crate) enum ToCall {
     Answer { id: u64, answer: HostAnswer },
     Cancelled,
 }
 
-/// How a call ended: with a response's JSON text, or why it has none.
+/// A call's ending: the response's JSON text, or the fault and a message.
 pub(crate) type Ending = Result<String, (CallFault, String)>;
 
-/// What the natives of a context share with the loop that runs it.
+/// State that the natives of a context share with the loop that runs it.
 pub(crate) struct Surroundings {
     output: Output,
     limits: Limits,
@@ -66,15 +66,15 @@ pub(crate) struct Surroundings {
     timers: RefCell<BTreeSet<(Instant, u32)>>,
     timers_made: Cell<u32>,
     console_bytes: Cell<usize>,
-    /// Whether the script can hear that its call was taken back, and so may wait for that alone.
+    /// Whether the script can notice its call's cancellation, and so may wait for that alone.
     listens: Cell<bool>,
-    /// The script said that its call worked. Its answer may still be on its way.
+    /// Whether the script said that its call worked. Its answer may still be on its way.
     worked: Cell<bool>,
     ending: RefCell<Option<Ending>>,
 }
 
-/// Makes a context, has it wait for its call, and runs that. `wait` returns the call; `None` where there will be none. The
-/// ending is handed over before the context is thrown away.
+/// Makes a context, lets it wait for its call, and runs the call. `wait` returns the call, or `None` when no call will come. The
+/// ending is handed over before the context is dropped.
 pub(crate) fn serve_one(
     limits: &Limits,
     output: &Output,
@@ -133,7 +133,7 @@ impl Surroundings {
         }
     }
 
-    /// Evaluates the shims. Returns what the loop calls.
+    /// Evaluates the shims. Returns the object with the functions that the loop calls.
     pub(crate) fn prepare<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
         let natives = Object::new(ctx.clone())?;
         let own = self.clone();
@@ -272,7 +272,7 @@ impl Surroundings {
         });
     }
 
-    /// How a call ends that has no answer that could be sent: a script that said that it worked has worked.
+    /// The ending of a call without an answer to send. A script that said that its call worked has worked.
     fn without_answer(&self, fault: CallFault, problem: String) -> Ending {
         match self.worked.get() {
             true => {
@@ -297,19 +297,19 @@ fn web<'js>(ctx: Ctx<'js>, natives: Object<'js>) -> rquickjs::Result<Function<'j
     Shim::Web.evaluate(&ctx)
 }
 
-/// What depends on a language or a zone, in the same way.
+/// The shim for languages and zones, evaluated in the same way.
 fn locale(ctx: Ctx<'_>) -> rquickjs::Result<Function<'_>> {
     Shim::Locale.evaluate(&ctx)
 }
 
-/// What the entry of a handler exports.
+/// The exports of a handler's entry.
 pub(crate) struct Exports<'js> {
     execute: Function<'js>,
-    /// The version of the response contract that it says it speaks.
+    /// The version of the response contract that the handler declares.
     pub(crate) response_version: Option<String>,
 }
 
-/// Under which name it says so.
+/// The export that declares the version.
 const RESPONSE_VERSION: &str = "responseSchemaVersion";
 
 /// A script in its context.
@@ -321,7 +321,7 @@ pub(crate) struct Run<'a, 'js> {
     job: &'a Job,
 }
 
-/// Why a script went no further.
+/// The reason why a script went no further.
 pub(crate) enum Halt {
     Stopped(Stop),
     Threw(Thrown),
@@ -356,7 +356,7 @@ impl<'a, 'js> Run<'a, 'js> {
     fn ending(&self) -> Ending {
         let outcome = self.run();
         let ended = self.surroundings.ending.borrow_mut().take();
-        // What stopped the engine counts, whatever the script made of it.
+        // A response counts first, then the clock's stop, whatever the script made of that.
         let halt = match (ended, self.sandbox.clock.stopped(), outcome) {
             (Some(Ok(response)), _, _) => return Ok(response),
             (_, Some(stop), _) => Halt::Stopped(stop),
@@ -399,7 +399,7 @@ impl<'a, 'js> Run<'a, 'js> {
         self.go_on(|| self.surroundings.ending.borrow().is_some())
     }
 
-    /// Evaluates the handler's modules, and returns what its entry exports.
+    /// Evaluates the handler's modules, and returns the exports of its entry.
     pub(crate) fn load(&self) -> Result<Exports<'js>, Halt> {
         let (ctx, clock) = (self.ctx, &self.sandbox.clock);
         let entry = self.job.script.entry.as_str();
@@ -451,7 +451,7 @@ impl<'a, 'js> Run<'a, 'js> {
         caught(self.ctx, called).map_err(Halt::Threw)
     }
 
-    /// Runs what is to run until something holds, waiting for timers and for the host where nothing is.
+    /// Runs pending jobs until `is_done` holds. Between them, it waits for timers and for the host.
     fn go_on(&self, is_done: impl Fn() -> bool) -> Result<(), Halt> {
         loop {
             self.run_jobs(&is_done)?;
@@ -510,7 +510,7 @@ impl<'a, 'js> Run<'a, 'js> {
         }
     }
 
-    /// Fires the timer whose time it is.
+    /// Fires the first timer if its time has come.
     fn fire(&self) -> Result<(), Halt> {
         let first = self.surroundings.timers.borrow().first().copied();
         match first {
@@ -526,7 +526,7 @@ impl<'a, 'js> Run<'a, 'js> {
         let clock = &self.sandbox.clock;
         clock.computing(|| {
             while !is_done() && self.ctx.execute_pending_job() {
-                // A job that ends soon is never asked by the engine itself, and there may be no end of them.
+                // The engine itself does not ask the clock during a short job, and the short jobs may have no end.
                 if clock.stops() {
                     break;
                 }

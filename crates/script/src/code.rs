@@ -7,12 +7,12 @@ use rquickjs::{Ctx, Function, Module, Promise, WriteOptions};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// The code of modules, by their names. The engine runs it where it lies, so that it stays until the process ends: the shims are
-/// read once, and each version of a tool once.
+/// The code of modules, by their names. The engine runs it in its place, so it stays until the process ends: the shims are read
+/// once, and each version of a tool once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Code(&'static [(&'static str, &'static [u8])]);
 
-/// The code of each module that was read, while somebody gathers it.
+/// The code of each module that is read while code is gathered.
 pub(crate) type Gathered = BTreeMap<String, Vec<u8>>;
 
 impl Code {

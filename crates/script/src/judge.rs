@@ -1,5 +1,5 @@
-//! What is wrong with a handler before it is ever called: the engine itself reads it, resolves its imports, evaluates it and
-//! looks for `execute`. Knows no tool but its files.
+//! The judgement of a handler before its first call: the engine reads it, resolves its imports, evaluates it and looks for
+//! `execute`. Knows no tool but its files.
 
 use crate::call::{Halt, Job, Run, Script, Surroundings};
 use crate::code::Code;
@@ -19,7 +19,7 @@ use std::time::Instant;
 
 const EXPORT: &str = "write `export async function execute({ args, context }) { … }`";
 
-/// Judges a handler. Runs what stands at the top of its files, within limits.
+/// Judges a handler. Runs the top level of its files, within limits.
 pub fn judge(entry: &str, modules: &Arc<Modules>) -> Verdict {
     let limits = Limits {
         compute_max: JUDGE_MAX,
@@ -142,7 +142,7 @@ fn explain(thrown: Thrown) -> (Where, String, &'static str) {
     (place, thrown.message, cure)
 }
 
-/// Where an import stands that leads nowhere: the engine does not say.
+/// The place of an import that leads nowhere: the engine does not say it.
 fn unresolved(modules: &Modules, failed: FailedImport) -> Flaw {
     let source = modules.get(&failed.base);
     let place = source.and_then(|source| {

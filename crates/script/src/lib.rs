@@ -1,6 +1,6 @@
-//! Runs `handler.js` and `handler.ts` files: the JavaScript engine with its limits, what a handler finds around it, and the loop of the worker
-//! process that serves calls. Knows no session, no socket and no file: sources and calls come in as lines, and what a handler
-//! wants from the outside goes out as lines.
+//! Runs `handler.js` and `handler.ts` files: the JavaScript engine with its limits, the surroundings of a handler, and the loop
+//! of the worker process that serves calls. Knows no session, no socket and no file: sources, calls and a handler's requests
+//! travel as lines.
 
 mod call;
 mod code;
@@ -22,5 +22,5 @@ pub use modules::Modules;
 pub use verdict::{Flaw, Verdict};
 pub use worker::{WorkerError, serve};
 
-/// What authors' editors know of `context` and of everything else that a handler finds: `types.d.ts`.
+/// The types of `context` and of everything else that a handler finds, for authors' editors: `types.d.ts`.
 pub const TYPES: &str = include_str!("js/types.d.ts");

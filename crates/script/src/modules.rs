@@ -19,7 +19,7 @@ const SHARED: &str = "_shared/";
 /// Paths from the folder of the tools, as in `lookup-order/handler.js`, each with its source as its author wrote it.
 pub type Modules = BTreeMap<String, Arc<str>>;
 
-/// The path that an import means. `Err` says why there is none.
+/// Resolves an import to a path. `Err` says why the import has no path.
 fn resolve(modules: &Modules, base: &str, specifier: &str) -> Result<String, String> {
     if !specifier.starts_with("./") && !specifier.starts_with("../") {
         return Err(
@@ -52,7 +52,7 @@ fn resolve(modules: &Modules, base: &str, specifier: &str) -> Result<String, Str
     if modules.contains_key(&path) {
         return Ok(path);
     }
-    // TypeScript imports a file by the name that it would have as JavaScript.
+    // TypeScript imports a file by its name with `.js`.
     let typed = path.strip_suffix(".js").map(|name| format!("{name}.ts"));
     match typed.filter(|typed| modules.contains_key(typed)) {
         Some(typed) => Ok(typed),
@@ -60,18 +60,18 @@ fn resolve(modules: &Modules, base: &str, specifier: &str) -> Result<String, Str
     }
 }
 
-/// The sources of the call that a context serves, once that is known, and which of them were imported.
+/// The sources of the call that a context serves, once the call is known, and the modules that were imported.
 #[derive(Clone, Default)]
 pub(crate) struct Imports(Rc<RefCell<Open>>);
 
 #[derive(Default)]
 struct Open {
     modules: Arc<Modules>,
-    /// Of those that were read before.
+    /// Code of the modules that were read before.
     code: Code,
     used: BTreeSet<String>,
     gathered: Option<Gathered>,
-    /// Where an import failed last: the importing file, what it names, and why.
+    /// The last failed import: the importing file, the specifier, and the cause.
     failed: Option<FailedImport>,
     /// A file whose types could not be taken out.
     unstripped: Option<(String, Unstripped)>,

@@ -1,9 +1,9 @@
-//! What the shims cannot do in JavaScript: addresses, UTF-8 and randomness. Knows no call.
+//! Functions that the shims cannot have in JavaScript: addresses, UTF-8 and randomness. Knows no call.
 
 use rquickjs::{Ctx, Exception, Function, Object, TypedArray};
 use url::{Url, quirks};
 
-/// Adds them to what the shims are given.
+/// Adds these functions to the shims' natives.
 pub(crate) fn add<'js>(ctx: &Ctx<'js>, natives: &Object<'js>) -> rquickjs::Result<()> {
     natives.set("urlParse", Function::new(ctx.clone(), parse_url)?)?;
     natives.set("urlSet", Function::new(ctx.clone(), set_in_url)?)?;
@@ -13,7 +13,7 @@ pub(crate) fn add<'js>(ctx: &Ctx<'js>, natives: &Object<'js>) -> rquickjs::Resul
     natives.set("randomBytes", Function::new(ctx.clone(), random_bytes)?)
 }
 
-/// `undefined` where there is no such address.
+/// `undefined` for an invalid address.
 fn parse_url(address: String, base: Option<String>) -> Option<Vec<String>> {
     let base = match base {
         Some(base) => Some(Url::parse(&base).ok()?),
@@ -29,7 +29,7 @@ fn parse_url(address: String, base: Option<String>) -> Option<Vec<String>> {
 fn set_in_url(address: String, part: String, value: String) -> Option<Vec<String>> {
     let mut url = Url::parse(&address).ok()?;
     let value = value.as_str();
-    // What a part cannot become leaves the address as it is.
+    // A value that a part cannot take leaves the address as it is.
     match part.as_str() {
         "href" => url = Url::parse(value).ok()?,
         "protocol" => quirks::set_protocol(&mut url, value).unwrap_or_default(),
@@ -46,7 +46,7 @@ fn set_in_url(address: String, part: String, value: String) -> Option<Vec<String
     Some(parts(&url))
 }
 
-/// In the order in which the shim reads them.
+/// The parts of an address, in the order in which the shim reads them.
 fn parts(url: &Url) -> Vec<String> {
     [
         quirks::href(url),
@@ -70,7 +70,7 @@ fn encode_utf8<'js>(ctx: Ctx<'js>, text: String) -> rquickjs::Result<TypedArray<
     TypedArray::new_copy(ctx, text)
 }
 
-/// The text of bytes that are given as a character each. `undefined` where they are no UTF-8 and have to be.
+/// Decodes bytes that are given as a character each. `undefined` if `is_fatal` and the bytes are no UTF-8.
 fn decode_utf8(binary: String, is_fatal: bool) -> Option<String> {
     let bytes: Vec<u8> = binary
         .chars()
@@ -88,7 +88,7 @@ fn fill(ctx: &Ctx<'_>, bytes: &mut [u8]) -> rquickjs::Result<()> {
         .map_err(|_| Exception::throw_message(ctx, "the system gives no randomness"))
 }
 
-/// Version 4.
+/// A UUID of version 4.
 fn random_uuid(ctx: Ctx<'_>) -> rquickjs::Result<String> {
     let mut bytes = [0; 16];
     fill(&ctx, &mut bytes)?;

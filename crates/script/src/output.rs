@@ -1,4 +1,4 @@
-//! Where the worker's lines go. One line is written at a time, and the host reads each at once.
+//! The output of the worker's lines. One line is written at a time, and the host reads each at once.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone)]
 pub(crate) struct Output {
     lines: Arc<Mutex<dyn Write + Send>>,
-    /// Where the consoles of handlers go.
+    /// The output of handlers' consoles.
     console: Arc<Mutex<dyn Write + Send>>,
 }
 
@@ -21,7 +21,7 @@ impl Output {
         }
     }
 
-    /// A host that does not listen any more ends the worker by its input's end, so a failure here is nothing to act on.
+    /// Sends a line. A failure needs no reaction: a host that has gone also ends the worker's input, and so the worker.
     pub(crate) fn send(&self, line: &str) {
         let _ = write(&self.lines, line);
     }

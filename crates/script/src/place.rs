@@ -1,4 +1,4 @@
-//! What went wrong in an author's source, and where. Reads the stacks that the engine writes; knows no engine.
+//! The cause and the place of an error in an author's source. Reads the stacks that the engine writes; knows no engine.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ impl fmt::Display for SourcePosition {
     }
 }
 
-/// The places of a stack that are in an author's files, the innermost first.
+/// The positions of a stack that are in an author's files, the innermost first.
 pub(crate) fn places(stack: &str) -> impl Iterator<Item = SourcePosition> {
     stack.lines().filter_map(|frame| {
         let frame = frame.trim().strip_prefix("at ")?;
@@ -43,7 +43,7 @@ pub(crate) fn places(stack: &str) -> impl Iterator<Item = SourcePosition> {
     })
 }
 
-/// One line about an error, for the log: where, what, and through which lines it came.
+/// One line about an error, for the log: the place, the message, and the lines that the error came through.
 pub(crate) fn describe(message: &str, stack: &str) -> String {
     let message = cut(message, MESSAGE_BYTES_MAX);
     let mut places = places(stack).take(FRAMES_MAX);

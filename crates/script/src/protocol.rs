@@ -1,5 +1,5 @@
-//! The lines between host and worker: JSON-RPC 2.0, a message a line. Reads what the host sends and writes what it is sent; does
-//! no IO.
+//! The lines between host and worker: JSON-RPC 2.0, a message a line. Reads the host's messages and writes the worker's; does no
+//! IO.
 
 use crate::modules::Modules;
 use crate::verdict::Verdict;
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::fmt;
 
-/// An id as the host wrote it, which is how it is written back.
+/// An id as the host wrote it. The worker writes it back unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HostId(String);
 
 impl HostId {
-    /// Of what is no call.
+    /// The id of a message that belongs to no call.
     pub(crate) fn none() -> Self {
         Self("null".to_owned())
     }
@@ -26,7 +26,7 @@ impl fmt::Display for HostId {
     }
 }
 
-/// What the host says.
+/// A message of the host.
 #[derive(Debug)]
 pub(crate) enum HostMessage<'a> {
     Load {
@@ -48,12 +48,12 @@ pub(crate) enum HostMessage<'a> {
         id: u64,
         answer: HostAnswer,
     },
-    /// A request with a method that there is none of.
+    /// A request with an unknown method.
     Unknown {
         id: HostId,
         method: String,
     },
-    /// A notification of such a method: nothing to do.
+    /// A notification with an unknown method: nothing to do.
     Ignored,
 }
 
@@ -107,7 +107,7 @@ struct Cancel<'a> {
     id: &'a RawValue,
 }
 
-/// Reads one line. `Err` says why it is none of the protocol.
+/// Reads one line. `Err` says why it is no line of the protocol.
 pub(crate) fn read(line: &str) -> Result<HostMessage<'_>, serde_json::Error> {
     let line: Line<'_> = serde_json::from_str(line)?;
     let host_id = |id: &RawValue| HostId(id.get().to_owned());
@@ -159,12 +159,12 @@ fn failure(error: &RpcError<'_>) -> String {
     Value::Object(object).to_string()
 }
 
-/// Why a call has no answer.
+/// The reason why a call has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallFault {
     /// The handler broke, and the message says where.
     Broken,
-    /// It was stopped: by its deadline, or because it computed too long.
+    /// The call was stopped: by its deadline, or because it computed too long.
     Stopped,
     /// The worker does not have the tool, or no room for another call.
     Refused,

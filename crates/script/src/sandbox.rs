@@ -1,5 +1,5 @@
-//! One context of the engine with its limits, and the clock that stops it. What it runs, it runs once: nothing of one call is
-//! there for the next.
+//! One context of the engine with its limits, and the clock that stops it. A context runs one call: the next call finds nothing
+//! of it.
 
 use crate::limits::{CANCEL_GRACE, Limits, STACK_BYTES_MAX};
 use crate::modules::Imports;
@@ -37,20 +37,20 @@ impl Sandbox {
     }
 }
 
-/// Why a script was stopped.
+/// The reason why a script was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It computed for longer than it may.
+    /// The script computed for longer than it may.
     Compute,
-    /// Its call's deadline is over, or it was taken back.
+    /// The call's deadline has passed, or the call was cancelled.
     Deadline,
 }
 
-/// Says when a script has to stop. The engine asks it while it computes.
+/// Says when a script has to stop. The engine asks it while the script computes.
 pub(crate) struct Clock {
-    /// What is left of the time for computing.
+    /// Computing time that is left.
     compute_left: Cell<Duration>,
-    /// Since when it computes, if it does.
+    /// The time since which the script computes, if it does.
     running_since: Cell<Option<Instant>>,
     deadline: Cell<Option<Instant>>,
     cancelled: Cell<Option<Arc<AtomicBool>>>,
@@ -68,7 +68,7 @@ impl Clock {
         }
     }
 
-    /// `cancelled` is of a call that need not end in its own way.
+    /// `cancelled` is given only for a call that its cancellation may stop.
     pub(crate) fn begin(&self, deadline: Option<Instant>, cancelled: Option<Arc<AtomicBool>>) {
         self.deadline.set(deadline);
         self.cancelled.set(cancelled);
@@ -78,7 +78,7 @@ impl Clock {
         self.deadline.get()
     }
 
-    /// Leaves a call that was taken back the time to notice it.
+    /// Leaves a cancelled call the time to notice its cancellation.
     pub(crate) fn hurry(&self) {
         let soon = Instant::now() + CANCEL_GRACE;
         let deadline = self.deadline.get().map_or(soon, |own| own.min(soon));
@@ -89,7 +89,7 @@ impl Clock {
         self.stopped.get()
     }
 
-    /// Runs code of the script, and takes the time that it needs.
+    /// Runs code of the script, and subtracts its duration from the computing time.
     pub(crate) fn computing<T>(&self, run: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         self.running_since.set(Some(begun));
@@ -131,7 +131,7 @@ pub(crate) struct Thrown {
     pub(crate) stack: String,
 }
 
-/// The value of an operation of the engine, or what it threw. Nothing stays pending in the context.
+/// The value of an engine's operation, or its exception. Nothing stays pending in the context.
 pub(crate) fn caught<'js, T>(ctx: &Ctx<'js>, result: rquickjs::Result<T>) -> Result<T, Thrown> {
     result.catch(ctx).map_err(|error| match error {
         CaughtError::Exception(exception) => {

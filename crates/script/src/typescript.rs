@@ -1,7 +1,7 @@
 //! Takes the types out of TypeScript. swc's stripper leaves blanks in their place, so that every line and column stays. No type is
 //! checked.
 
-/// Why a file has no JavaScript.
+/// The reason why a file has no JavaScript.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unstripped {
     /// Line and column, from 1.
@@ -63,7 +63,7 @@ mod with_swc {
     ///
     /// # Errors
     ///
-    /// A syntax error, or what is more than types: enums, namespaces, parameters that are properties.
+    /// A syntax error, or syntax beyond types: enums, namespaces, parameters that are properties.
     pub(crate) fn strip(source: &str) -> Result<String, Unstripped> {
         let files = Lrc::new(SourceMap::default());
         let found = Arc::default();

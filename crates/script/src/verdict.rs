@@ -1,14 +1,14 @@
-//! What the judge says of a handler: a vocabulary, which also goes over the line to the host.
+//! The judge's verdict on a handler: a vocabulary, which also goes over the line to the host.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// What keeps a file from being a handler.
+/// A reason why a file is no handler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flaw {
-    /// From the folder of the tools.
+    /// The path from the folder of the tools.
     pub file: String,
-    /// From 1; where one line is to blame.
+    /// The line, from 1; `None` if no single line is the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -17,14 +17,14 @@ pub struct Flaw {
     pub cure: String,
 }
 
-/// What the engine says of a handler.
+/// The engine's verdict on a handler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The files that it is made of, its entry among them.
+    /// The handler's files, its entry among them.
     pub used: BTreeSet<String>,
-    /// Empty where it can run.
+    /// The flaws; empty if the handler can run.
     pub flaws: Vec<Flaw>,
-    /// The version of the response contract that it says it speaks.
+    /// The version of the response contract that the handler declares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_version: Option<String>,
 }

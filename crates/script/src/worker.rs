@@ -1,5 +1,5 @@
 //! The worker's loop: reads the host's lines, keeps the sources of its tools, and gives each call a thread with a context that
-//! was made ready before. Knows what a call is only by its id.
+//! was made ready before. Knows a call only by its id.
 
 use crate::call::{Ending, Job, REQUEST_BITS, Script, ToCall, serve_one};
 use crate::code::Code;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Why the loop ended before its input did.
+/// The reason why the loop ended before its input did.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     #[error("the host's lines cannot be read: {0}")]
@@ -34,7 +34,7 @@ pub enum WorkerError {
     Encoding,
 }
 
-/// Serves calls until the input ends. Calls that run then are abandoned with the process.
+/// Serves calls until the input ends. Calls that still run then are abandoned with the process.
 pub fn serve(
     input: impl BufRead,
     output: impl Write + Send + 'static,
@@ -78,9 +78,9 @@ pub fn serve(
 
 struct Worker {
     threads: Arc<Threads>,
-    /// By the host's name for a version of a tool.
+    /// The scripts, by the host's name for a version of a tool.
     scripts: HashMap<String, Arc<Script>>,
-    /// Of the last call.
+    /// The serial number of the last call.
     serial: u64,
 }
 
@@ -121,7 +121,7 @@ impl Worker {
         output.send(&answered(id, "{}"));
     }
 
-    /// On a thread of its own, so that a handler that hangs while it is judged holds up nothing else.
+    /// Judges a handler on a thread of its own, so that a handler that hangs in it holds up nothing else.
     fn judge(&self, id: HostId, load: Load<'_>) {
         let (output, entry) = (self.threads.output.clone(), load.entry);
         let modules: Arc<Modules> = Arc::new(load.modules);
@@ -130,7 +130,7 @@ impl Worker {
             output.send(&protocol::verdict(&id, &verdict));
         };
         let thread = thread::Builder::new().stack_size(THREAD_STACK_BYTES);
-        // Without a thread there is no verdict, which the host notices by its own clock.
+        // Without a thread there is no verdict. The host's own deadline notices that.
         let _ = thread.spawn(judge);
     }
 
@@ -167,7 +167,7 @@ impl Worker {
     }
 }
 
-/// What the worker itself reads of a call's context.
+/// The fields of a call's context that the worker itself reads.
 #[derive(Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Facts {
@@ -177,8 +177,8 @@ struct Facts {
 }
 
 impl Facts {
-    /// When the call is stopped: a little after nobody waits for it any more, by the machine's clock, on which host and worker
-    /// agree. The host is the one to say that its time was up.
+    /// The time at which the call is stopped: a little after the host stops waiting, by the machine's clock, on which host and
+    /// worker agree. The host is the one to say that the call's time was up.
     fn deadline(&self) -> Option<Instant> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         let left = Duration::from_millis(self.deadline?).saturating_sub(now);
@@ -194,11 +194,11 @@ struct Threads {
 }
 
 struct PoolState {
-    /// Whether the input goes on.
+    /// Whether the input is still open.
     is_open: bool,
     /// Threads with a context that waits for its call.
     spares: Vec<Sender<Job>>,
-    /// By their serial number.
+    /// The calls that run, by their serial number.
     running: HashMap<u64, OpenCall>,
 }
 
@@ -266,7 +266,7 @@ impl Threads {
         state.is_open && state.spares.len() < self.limits.spares
     }
 
-    /// The next call, for a context that is ready. `None` where enough others are.
+    /// The next call, for a context that is ready. `None` if enough other contexts wait.
     fn wait(&self) -> Option<Job> {
         let (sender, receiver) = channel();
         {
@@ -286,7 +286,7 @@ impl Threads {
         self.output.send(&match ending {
             Ok(response) => answered(&call.id, &response),
             Err((fault, message)) => {
-                // The host keeps the texts of errors to itself, for they may quote a user. Its log takes what is said here, without
+                // The host keeps the texts of errors to itself, because they may quote a user. Its log takes this output, without
                 // the arguments of calls.
                 self.output.print(&format!("{message}\n"));
                 refused(&call.id, fault, &message)
@@ -302,7 +302,7 @@ impl Threads {
         }
     }
 
-    /// Lets go of everything that waits.
+    /// Drops every waiting context and every running call.
     fn abandon(&self) {
         let mut state = self.state();
         state.is_open = false;
@@ -311,7 +311,7 @@ impl Threads {
     }
 }
 
-/// Reads a script and what it imports. What cannot be read is left out, and is an error of the calls.
+/// Reads a script and its imports. A file that cannot be read is left out, and its calls report the error.
 fn code_of(entry: &str, modules: &Arc<Modules>) -> Code {
     let Ok(sandbox) = Sandbox::new(&Limits::default()) else {
         return Code::default();

@@ -1,5 +1,5 @@
-//! What all calendars of ours agree on: which times they take, how long a range may be, how an event says whose it is, and the words
-//! of their refusals. Knows no calendar.
+//! The terms of all our calendars: the times they take, the length of a range, the owner's mark in an event, and the texts of
+//! their refusals. Knows no calendar.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -14,7 +14,7 @@ const DAYS_MAX: i64 = 31;
 /// Times of calendars lie in these years; a file may have a day more on both sides, by its own clock.
 const YEARS: std::ops::RangeInclusive<i16> = 1901..=2199;
 
-/// Who had an event made, as the calendar says it: not the id itself, because calendars are passed on.
+/// The user who had an event made, as the calendar says it: not the id itself, because calendars are passed on.
 pub fn owner(user_id: &UserId) -> String {
     digest("windlass owner of an event\n", user_id.as_str())
 }
@@ -33,11 +33,11 @@ pub fn shown(at: Timestamp, zone: &TimeZone) -> String {
     local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 
-/// The time that an argument says.
+/// Reads the time in an argument.
 ///
 /// # Errors
 ///
-/// Where it says none, or one that calendars do not reach.
+/// The text is no time, or a time that calendars do not reach.
 pub fn time(text: &str, pointer: &'static str) -> Result<Timestamp, CalendarError> {
     let refuse = |why: &str| CalendarError::Invalid {
         pointer,
@@ -53,11 +53,11 @@ pub fn time(text: &str, pointer: &'static str) -> Result<Timestamp, CalendarErro
     }
 }
 
-/// From a time to a later one, with the arguments that say them.
+/// The span between two times, given with the arguments that say them.
 ///
 /// # Errors
 ///
-/// Where one of the two says no time, they are in another order, or the range is too long.
+/// One of the two is no time, they are in the wrong order, or the range is too long.
 pub fn span(
     (start, start_pointer): (&str, &'static str),
     (end, end_pointer): (&str, &'static str),
@@ -80,7 +80,7 @@ pub fn span(
             &start_pointer[1..]
         ));
     }
-    // By the clock on the wall, a month may have an hour more.
+    // By the clock on the wall, a month may have one hour more.
     if length > SignedDuration::from_hours(24 * DAYS_MAX + 1) {
         return invalid(format!(
             "{} is more than {DAYS_MAX} days after {}",
@@ -97,7 +97,8 @@ pub fn not_found() -> CalendarError {
     )
 }
 
-/// The event starts at `start`, as answers show it. Its title is another's text, and stays where texts of others are marked as such.
+/// The event starts at `start`, in the form of answers. Its title is another person's text, and is shown only where such texts
+/// are marked.
 pub fn different(start: &str) -> CalendarError {
     CalendarError::Different(format!(
         "this event_id has another title, or starts at another time, which is {start}; nothing was changed"

@@ -1,4 +1,4 @@
-//! Links of video conferences as calendars ask for them. Knows no service.
+//! Links of video conferences for calendars. Knows no service.
 
 use crate::settling::RequestError;
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ const LINK_BYTES_MAX: usize = 2_000;
 
 /// Makes meetings.
 pub trait Conferences: Send + Sync {
-    /// Makes a meeting, each time another one. Its link for guests.
+    /// Makes a new meeting with each call. Returns its link for guests.
     fn make(&self, meeting: Meeting) -> CapabilityFuture<Result<String, RequestError>>;
 }
 
@@ -20,7 +20,7 @@ pub struct Meeting {
     pub end: Timestamp,
 }
 
-/// A service's link, where it is one that may be shown.
+/// A service's link, if it may be shown.
 pub fn checked(link: &str) -> Option<String> {
     let fits = |c: char| !c.is_whitespace() && !c.is_control();
     let is_link = link.starts_with("https://")

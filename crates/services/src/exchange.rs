@@ -1,4 +1,4 @@
-//! One request to a service in JSON, and what its answer means: a body, or why there is none. Knows no service's own form.
+//! One request to a service in JSON, and the meaning of its answer: a body, or an error. Knows no service's own form.
 
 use crate::plain::plain;
 use serde::de::DeserializeOwned;
@@ -9,13 +9,14 @@ use windlass_tool::handler::{FetchError, Http, HttpAnswer, HttpRequest, Redirect
 use windlass_tool::retry_after;
 use windlass_tool::sensitive::Sensitive;
 
-/// Characters of a service's own words that are told.
+/// Characters of a service's own words that are passed on.
 const REASON_CHARACTERS_MAX: usize = 300;
-/// A longer pause is none that a conversation waits for.
+/// The longest pause that a conversation waits for.
 const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
 
-/// What services call a key, an account or a model that they do not take, where their status is that of a wrong request: OpenAI
-/// (<https://platform.openai.com/docs/guides/error-codes>), Gemini (<https://ai.google.dev/gemini-api/docs/troubleshooting>) and Brave.
+/// Codes for a key, an account or a model that the service does not take, under the status of a wrong request: OpenAI
+/// (<https://platform.openai.com/docs/guides/error-codes>), Gemini (<https://ai.google.dev/gemini-api/docs/troubleshooting>) and
+/// Brave.
 const OF_SETUP: [&str; 7] = [
     "API_KEY_INVALID",
     "SUBSCRIPTION_TOKEN_INVALID",
@@ -25,15 +26,15 @@ const OF_SETUP: [&str; 7] = [
     "invalid_api_key",
     "model_not_found",
 ];
-/// Gemini's status where it does nothing for the account or its country, whatever is asked.
+/// Gemini's status when it refuses every request of the account or its country.
 const OF_ACCOUNT: &str = "FAILED_PRECONDITION";
 
-/// Where a service is, and what opens it.
+/// The address of a service, and its key.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// With the version in its path, without a slash at its end, as in `https://api.openai.com/v1`.
+    /// The address with the version in its path, without a slash at its end, as in `https://api.openai.com/v1`.
     pub address: String,
-    /// A server of one's own may want none.
+    /// `None` for a server that needs no key.
     pub key: Option<Sensitive<String>>,
 }
 
@@ -41,9 +42,9 @@ pub struct Endpoint {
 pub(crate) struct Service {
     pub(crate) http: Arc<dyn Http>,
     pub(crate) endpoint: Endpoint,
-    /// For people.
+    /// The service's name for people.
     pub(crate) name: String,
-    /// The header that carries the key, and what stands before the key in it.
+    /// The header that carries the key, and the text before the key in it.
     pub(crate) authorization: (&'static str, &'static str),
 }
 
@@ -53,7 +54,7 @@ pub(crate) enum Asked<'a> {
 }
 
 impl Service {
-    /// The body of the answer, where the service has done what it was asked.
+    /// The body of the answer, if the service did what the request asks.
     pub(crate) async fn ask(
         &self,
         path: &str,
@@ -104,7 +105,7 @@ impl Service {
                 let cause = format!("{}: {}", self.name, incomplete.problem);
                 return Err(ServiceError::Unanswered(cause));
             }
-            // The status says what became of the request; the rest of the reason does not.
+            // The status decides the outcome; the missing rest of the reason would not change it.
             (Err(incomplete), _) => incomplete.beginning,
         };
         if (200..=299).contains(&status) {
@@ -122,7 +123,7 @@ impl Service {
             400 | 422 => ServiceError::Refused(reason),
             // The service itself says that it has too much to do.
             503 if is_own => ServiceError::Unavailable(cause()),
-            // It may have failed after its work, or what stands between may have given up on one that goes on.
+            // The service may have failed after its work, or a proxy may have given up on a request that goes on.
             408 | 500..=599 if may_be_charged => ServiceError::Unanswered(cause()),
             408 | 500..=599 => ServiceError::Unavailable(cause()),
             _ => ServiceError::Setup(cause()),
@@ -134,7 +135,7 @@ impl Service {
         serde_json::from_slice(body).map_err(|_| self.unfit("is not of the form that it documents"))
     }
 
-    /// An answer that is of no use, in words that follow "the answer of NAME".
+    /// An answer that is of no use. `how` follows "the answer of NAME".
     pub(crate) fn unfit(&self, how: &str) -> ServiceError {
         ServiceError::Unfit(format!("the answer of {} {how}", self.name))
     }
@@ -146,16 +147,16 @@ fn retry_after_ms(answer: &HttpAnswer) -> Option<u64> {
     Some(wait_ms.min(RETRY_AFTER_MS_MAX))
 }
 
-/// What a service says of an error, in whichever of the usual places.
+/// A service's description of an error, from any of the usual places.
 #[derive(Default)]
 struct ToldError {
     reason: Option<String>,
-    /// Whether it is about the key, the account or the model, and not about what was asked.
+    /// Whether the error is about the key, the account or the model, and not about the request.
     is_of_setup: bool,
 }
 
 impl ToldError {
-    /// A reason that repeats the key is not told.
+    /// Reads an error. A reason that repeats the key is left out.
     fn of(body: &[u8], key: Option<&str>) -> Self {
         let Ok(body) = serde_json::from_slice::<Value>(body) else {
             return Self::default();
@@ -187,7 +188,7 @@ impl ToldError {
     }
 }
 
-/// A service's own words as they are told.
+/// A service's own words, in the form that is passed on.
 pub(crate) fn reason(words: &str) -> String {
     plain(words, REASON_CHARACTERS_MAX)
 }

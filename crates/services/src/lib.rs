@@ -1,5 +1,5 @@
-//! Outside services behind the capabilities that tools are given: each asks over [`windlass_tool::handler::Http`] and reads what
-//! comes back as hostile. Knows no tool, no session, no socket and no clock but the one that it is given.
+//! Outside services behind the capabilities of tools: each sends requests over [`windlass_tool::handler::Http`] and reads the
+//! answers as hostile. Knows no tool, no session, no socket and no clock but the given one.
 
 pub mod calendar_terms;
 pub mod conference;

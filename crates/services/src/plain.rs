@@ -1,4 +1,5 @@
-//! Texts of strangers without what would be read as something else: markup, character references, what does not show. Knows no service.
+//! Strangers' texts without parts that could be read as something else: markup, character references, invisible characters. Knows
+//! no service.
 
 use windlass_tool::characters::{is_ignorable, steers};
 
@@ -78,7 +79,7 @@ fn with_references_read(text: &str) -> String {
     read
 }
 
-/// The character that a reference of HTML names: by its number, or one of those that escaping makes.
+/// The character of an HTML reference: by its number, or by one of the names that escaping makes.
 fn character(name: &str) -> Option<char> {
     let number = match name.strip_prefix('#') {
         Some(digits) => match digits.strip_prefix(['x', 'X']) {

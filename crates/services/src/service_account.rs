@@ -1,4 +1,4 @@
-//! Google's service accounts: the key file as the console gives it, and the signed text by which a token is asked for
+//! Google's service accounts: the key file as the console gives it, and the signed text that asks for a token
 //! (<https://developers.google.com/identity/protocols/oauth2/service-account>). Opens no file.
 
 use base64_simd::URL_SAFE_NO_PAD;
@@ -9,18 +9,18 @@ use serde_json::json;
 use std::fmt;
 use std::sync::Arc;
 
-/// What the token is for.
+/// The scope of the token.
 const SCOPE: &str = "https://www.googleapis.com/auth/calendar";
-/// The longest that Google takes.
+/// The longest life of a token that Google takes.
 const LASTS_SECONDS: u64 = 3_600;
 
-/// Who asks, and its key. `Debug` shows no key.
+/// An account and its key. `Debug` shows no key.
 #[derive(Clone)]
 pub struct ServiceAccount {
     email: String,
     key_id: Option<String>,
     key: Arc<RsaKeyPair>,
-    /// The user in whose name it acts, where the domain's administrator has allowed that.
+    /// The user in whose name the account acts, if the domain's administrator has allowed that.
     subject: Option<String>,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Debug for ServiceAccount {
     }
 }
 
-/// Why a text is no key file. Shows nothing of it.
+/// The reason why a text is no key file. Shows nothing of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
     #[error(
@@ -55,7 +55,7 @@ impl ServiceAccount {
     ///
     /// # Errors
     ///
-    /// Where it is none, or its key does not sign.
+    /// The text is no key file, or its key does not sign.
     pub fn read(text: &str, subject: Option<String>) -> Result<Self, KeyFileError> {
         let file: KeyFile = serde_json::from_str(text).map_err(|_| KeyFileError::Form)?;
         let lines = file.private_key.trim();
@@ -97,7 +97,7 @@ impl ServiceAccount {
         let part = |value: &serde_json::Value| URL_SAFE_NO_PAD.encode_to_string(value.to_string());
         let signed = format!("{}.{}", part(&header), part(&claims));
         let mut signature = vec![0; self.key.public().modulus_len()];
-        // The randomness hides the key from those who measure time; the signature is the same with any.
+        // The randomness hides the key from timing measurements; the signature is the same with any.
         let made = self.key.sign(
             &RSA_PKCS1_SHA256,
             &SystemRandom::new(),

@@ -1,5 +1,5 @@
-//! One request to a service and whether its outcome is settled: done, refused for certain, or unknown. Knows no service but for the
-//! shape in which Google names the reason of a refusal.
+//! One request to a service and whether its outcome is settled: done, refused for certain, or unknown. Knows no service, except
+//! the form in which Google names the reason of a refusal.
 
 use crate::Clock;
 use serde::de::DeserializeOwned;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use windlass_tool::handler::{FetchError, Http, HttpAnswer, HttpRequest, Redirects};
 use windlass_tool::retry_after;
 
-/// Where a service says to wait and not how long.
+/// The wait after an answer that asks for one without its length.
 const RETRY_AFTER_MS: u64 = 10_000;
 /// The longest wait that is passed on.
 const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
@@ -22,33 +22,33 @@ const LATER: [&str; 4] = [
     "dailyLimitExceeded",
 ];
 
-/// Why a service did not do what it was asked. The texts are for operators.
+/// The reason why a service did not carry a request out. The texts are for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// It does not answer, and nothing was changed.
+    /// The service does not answer, and nothing was changed.
     #[error("{0}")]
     Unavailable(String),
-    /// It was asked for a change, and nobody knows what became of that.
+    /// The service was asked for a change whose outcome is unknown.
     #[error("{0}")]
     Unsettled(String),
-    /// It takes no more requests for now. Nothing was changed.
+    /// The service takes no more requests for now. Nothing was changed.
     #[error("the service takes no more requests for {retry_after_ms} ms")]
     Limited { retry_after_ms: u64 },
-    /// It does not take this program's credentials. Nothing was changed.
+    /// The service does not take this program's credentials. Nothing was changed.
     #[error("the service does not take the credentials: {0}")]
     Denied(String),
-    /// It says that it did nothing, and why.
+    /// The service says that it did nothing, and why.
     #[error("the service answered {status}: {reason}")]
     Status {
         status: u16,
         reason: String,
-        /// Its own name or number for the reason; empty where it has none.
+        /// The service's own name or number for the reason; empty if it has none.
         code: String,
     },
 }
 
 impl RequestError {
-    /// The same without the service's words, which may quote what it was sent: for requests that hold what users say.
+    /// The error without the service's words, which may quote the request: for requests that hold users' words.
     pub fn without_words(&self) -> String {
         match self {
             Self::Status { status, code, .. } if code.is_empty() => {
@@ -69,7 +69,7 @@ pub(crate) enum Kind {
     Changes,
 }
 
-/// A request before it is known who asks.
+/// A request without its token.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) method: &'static str,
@@ -110,7 +110,7 @@ impl Request {
 #[derive(Clone)]
 pub(crate) struct Exchange {
     pub(crate) http: Arc<dyn Http>,
-    /// Of each request, to the end of its answer.
+    /// The time for each request, to the end of its answer.
     pub(crate) timeout_ms: u64,
     pub(crate) clock: Clock,
 }
@@ -138,10 +138,10 @@ impl Exchange {
 
     fn judge(&self, answer: HttpAnswer, kind: Kind) -> Result<Vec<u8>, RequestError> {
         match answer.status {
-            // Without its end nobody can say what was made, so that somebody has to look.
+            // Without the end of the answer the outcome is unknown, and has to be looked up.
             200..=299 => answer.body.map_err(|cut| open(kind, cut.problem)),
             429 => Err(self.limited(&answer)),
-            // Those that prove that nothing happened.
+            // These statuses prove that nothing happened.
             400 | 401 | 403..=405 | 409 | 410 | 412 | 413 | 415 | 422 | 501 => {
                 let body = match &answer.body {
                     Ok(body) => body.as_slice(),
@@ -165,7 +165,7 @@ impl Exchange {
         let now_unix_seconds = (self.clock)() / 1_000;
         let asked = answer.header("Retry-After");
         let asked = asked.and_then(|text| retry_after::wait_ms(text, Some(now_unix_seconds)));
-        // By another clock than ours, a date that is to come is over.
+        // By a clock that differs from ours, a future date may have passed.
         let wait_ms = asked.filter(|wait_ms| *wait_ms > 0);
         RequestError::Limited {
             retry_after_ms: wait_ms.unwrap_or(RETRY_AFTER_MS).min(RETRY_AFTER_MS_MAX),
@@ -173,7 +173,7 @@ impl Exchange {
     }
 }
 
-/// What a request without a whole answer comes to.
+/// The error for a request without a whole answer.
 fn open(kind: Kind, cause: String) -> RequestError {
     match kind {
         Kind::Reads => RequestError::Unavailable(cause),
@@ -181,7 +181,7 @@ fn open(kind: Kind, cause: String) -> RequestError {
     }
 }
 
-/// An answer as a type. One that cannot be read leaves a change open.
+/// Reads an answer as a type. An unreadable answer leaves a change open.
 pub(crate) fn read<T: DeserializeOwned>(body: &[u8], kind: Kind) -> Result<T, RequestError> {
     serde_json::from_slice(body)
         // The error's own words may quote the answer.
@@ -197,26 +197,26 @@ pub(crate) fn read<T: DeserializeOwned>(body: &[u8], kind: Kind) -> Result<T, Re
         })
 }
 
-/// What a service says of a refusal.
+/// A service's reason for a refusal.
 struct Reason {
     word: String,
     /// The word and the words.
     shown: String,
-    /// The word, or the number of services that have no words, where it is one and no sentence.
+    /// The word, or the number for services without words, if it is a code and no sentence.
     code: String,
 }
 
 /// Characters of a code.
 const CODE_CHARACTERS_MAX: usize = 64;
 
-/// A name as services give it to a reason, and nothing that could quote.
+/// Whether a text is a service's name for a reason. Such a name can quote nothing.
 pub(crate) fn is_code(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     (1..=CODE_CHARACTERS_MAX).contains(&text.len()) && text.bytes().all(fits)
 }
 
-/// The word and the words for a refusal: `{"error": {"message", "errors": [{"reason"}]}}` of Google's APIs, `{"error", "error_description"}` of
-/// OAuth (RFC 6749, section 5.2), `{"code", "message"}` of Zoom.
+/// The word and the words for a refusal: `{"error": {"message", "errors": [{"reason"}]}}` of Google's APIs, `{"error",
+/// "error_description"}` of OAuth (RFC 6749, section 5.2), `{"code", "message"}` of Zoom.
 fn reason(body: &[u8]) -> Reason {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);

@@ -1,5 +1,5 @@
-//! Access tokens of OAuth 2: got by one of three grants, kept until shortly before they end, and got once more where a service does not
-//! take one any more. Knows no service.
+//! Access tokens of OAuth 2: obtained by one of three grants, kept until shortly before they end, and obtained once more when a
+//! service no longer takes one. Knows no service.
 
 use crate::service_account::ServiceAccount;
 use crate::settling::{Exchange, Kind, Request, RequestError, form, read};
@@ -8,14 +8,14 @@ use serde::Deserialize;
 use std::sync::{Mutex, PoisonError};
 use windlass_tool::sensitive::Sensitive;
 
-/// A token is not used in its last moments, because the request has a way to go.
+/// Milliseconds before its end from which a token is not used: the request takes a while to arrive.
 const MARGIN_MS: u64 = 60_000;
-/// Of a token whose end is not said (RFC 6749, section 5.1, only recommends it).
+/// The life of a token without a stated end (RFC 6749, section 5.1, only recommends to state it).
 const LASTS_SECONDS: u64 = 300;
 /// Bytes of a token.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 
-/// By what a token is got.
+/// The grant by which a token is obtained.
 #[derive(Clone, Debug)]
 pub enum Grant {
     /// A user's consent, given once (RFC 6749, section 6).
@@ -56,7 +56,7 @@ struct Granted {
 }
 
 impl Tokens {
-    /// `url` is that of the token endpoint.
+    /// `url` is the address of the token endpoint.
     pub(crate) fn new(exchange: Exchange, url: String, grant: Grant) -> Self {
         Self {
             exchange,
@@ -66,7 +66,7 @@ impl Tokens {
         }
     }
 
-    /// The request with a token. Where the service does not take the token, it is asked once more with a new one.
+    /// Sends the request with a token. If the service does not take the token, it is sent once more with a new one.
     pub(crate) async fn send(&self, request: Request) -> Result<Vec<u8>, RequestError> {
         let token = self.token().await?;
         let first = self.exchange.send(with(request.clone(), &token)).await;
@@ -89,7 +89,7 @@ impl Tokens {
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Option<Known>> {
-        // Each change is one step, so that a panic elsewhere leaves it whole.
+        // Each change is one step, so that a panic elsewhere leaves the state whole.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,7 +104,7 @@ impl Tokens {
             return Ok(known.token);
         }
         let request = self.request(now)?;
-        // A token that was asked for and did not come has changed nothing.
+        // A failed request for a token has changed nothing.
         let body = self.exchange.send(request).await;
         let body = body.map_err(|error| match error {
             RequestError::Status { .. } => RequestError::Denied(error.to_string()),

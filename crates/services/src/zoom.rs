@@ -17,9 +17,9 @@ const SCHEDULED: u8 = 2;
 
 #[derive(Clone, Debug)]
 pub struct ZoomSettings {
-    /// Of the API, such as `https://api.zoom.us/v2`.
+    /// The address of the API, such as `https://api.zoom.us/v2`.
     pub url: String,
-    /// Of the token endpoint, such as `https://zoom.us/oauth/token`.
+    /// The address of the token endpoint, such as `https://zoom.us/oauth/token`.
     pub token_url: String,
     pub account_id: String,
     pub client_id: String,
@@ -79,7 +79,7 @@ impl Account {
         let url = format!("{}/users/me/meetings", self.url);
         let request = Request::json("POST", url, &body, Kind::Changes);
         let answer = self.tokens.send(request).await?;
-        // `start_url` beside it makes whoever opens it the host, so that it goes nowhere.
+        // The answer's `start_url` makes its visitor the host, so it is passed on to no one.
         let made: Made = read(&answer, Kind::Changes)?;
         checked(&made.join_url)
             .ok_or_else(|| RequestError::Unsettled("the service gave no link".to_owned()))

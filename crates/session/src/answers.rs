@@ -1,5 +1,5 @@
-//! What the model is told of calls, and what it has heard: answers of one message that travel together, answers and notices that
-//! it has not reacted to yet, and results whose connection is gone. Knows no connection and no turn.
+//! Answers to the model and its reactions to them: answers of one message that travel together, answers and notices without a reaction
+//! yet, and results whose connection is gone. Knows no connection and no turn.
 
 use crate::config::SessionConfig;
 use crate::facts::{Delivered, DeliveryKey, HashedKey, Slot};
@@ -15,14 +15,14 @@ use windlass_tool::error::ErrorType;
 use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::kind::Scheduling;
 
-/// What the model produces, as far as it tells what the model has read.
+/// The kinds of model output. Each proves another part of the earlier answers to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Produced {
     Words,
     Calls,
-    /// Of words, perhaps of those of a message that is over.
+    /// A transcript of spoken words. Their message may be over already.
     Transcript,
-    /// Words that were heard before. The provider says only now that they were an answer.
+    /// Words that were heard before, and that the provider only now attributes to an answer.
     Earlier,
 }
 
@@ -33,10 +33,10 @@ pub(crate) struct Answers {
     closed_ids: ClosedIds,
     messages: Messages,
     notices: Notices,
-    /// Answers that the model has not reacted to yet.
+    /// Answers without a reaction of the model yet.
     unconfirmed: Vec<Unconfirmed>,
-    /// Answers with an effect that the model has reacted to in the current turn. If the connection is lost before the turn ends, the
-    /// next one is asked the same question, and its model knows of none of them.
+    /// Answers with an effect that the model reacted to in the current turn. If the connection is lost before the turn ends, the next
+    /// one is asked the same question, and its model knows none of them.
     confirmed: Vec<CallAnswer>,
     /// Results whose connection is gone, for the next silence.
     late: VecDeque<CallAnswer>,
@@ -50,11 +50,11 @@ struct Batch {
     ready: Vec<(CallNumber, ModelToolResponse)>,
 }
 
-/// What settling one delivery releases.
+/// The answers that the settling of one delivery releases.
 #[derive(Debug, Default)]
 pub(crate) struct Released {
     pub(crate) answers: Vec<ModelToolResponse>,
-    /// How many calls the message had, where this was its last.
+    /// The number of calls of the message, if this delivery was its last.
     pub(crate) complete: Option<usize>,
 }
 
@@ -72,8 +72,8 @@ impl Answers {
         self.last_batch
     }
 
-    /// Notes that one delivery of a message is settled, with its answer if it gets one. With `together`, answers are
-    /// held until the last of the message is ready, and come in the message's order.
+    /// Settles one delivery of a message, with its answer if it gets one. With `together`, answers are held until the last of the
+    /// message is ready, and come in the message's order.
     pub(crate) fn settle(
         &mut self,
         batch: u64,
@@ -106,14 +106,14 @@ impl Answers {
         Released { answers, complete }
     }
 
-    /// Whether the answer to a delivery waits for others of its message.
+    /// Whether the answer to a delivery waits for the others of its message.
     fn holds(&self, batch: u64, number: CallNumber) -> bool {
         let mut of_message = self.batches.iter().filter(|entry| entry.id == batch);
         of_message.any(|entry| entry.ready.iter().any(|(ready, _)| *ready == number))
     }
 
-    /// The provider took a call back whose answer waits for those of its message: it is not sent any more. Whose answers
-    /// these were.
+    /// The provider took back a call whose answer waits for the others of its message: the answer is not sent. Returns the calls of the
+    /// withdrawn answers.
     fn withdraw_answer(&mut self, id: &str) -> Vec<CallNumber> {
         let mut withdrawn = Vec::new();
         for batch in &mut self.batches {
@@ -126,11 +126,11 @@ impl Answers {
         withdrawn
     }
 
-    /// Keeps a result whose connection is gone, for the next silence. Returns the call of one that is given up, because more wait
-    /// than may.
+    /// Keeps a result whose connection is gone, for the next silence. Returns the call of a result that was dropped because more than
+    /// `late_max` wait.
     pub(crate) fn keep_late(&mut self, newest: CallAnswer, late_max: usize) -> Option<CallNumber> {
         let late = &mut self.late;
-        // That it is at work needs no telling any more.
+        // An earlier answer that the call is still at work is obsolete.
         late.retain(|late| {
             let is_at_work = late.settled.response.meta.accepted_until.is_some();
             !is_at_work || late.slot.number != newest.slot.number
@@ -141,7 +141,7 @@ impl Answers {
         {
             return None;
         }
-        // Several calls may have been answered with one effect, which the model is told of once.
+        // Several calls may be answered with one effect. The model is told of the effect once.
         if let Some(known) = late
             .iter_mut()
             .find(|late| late.is_of_effect(&newest.settled))
@@ -153,13 +153,13 @@ impl Answers {
         if late.len() <= late_max {
             return None;
         }
-        // Refusals make room for what was done.
+        // Refusals make room for outcomes.
         let refusal = late.iter().position(|late| !late.settled.is_outcome);
         let dropped = late.remove(refusal.unwrap_or(0));
         dropped.map(|dropped| dropped.slot.number)
     }
 
-    /// More is known of an effect than when the model was to be told of it.
+    /// Corrects undelivered and unconfirmed answers of unknown outcome, now that more is known of the effect.
     pub(crate) fn correct(&mut self, settled: &Settled) {
         let unconfirmed = self.unconfirmed.iter_mut().map(|answer| &mut answer.answer);
         for late in self.late.iter_mut().chain(unconfirmed) {
@@ -170,8 +170,8 @@ impl Answers {
         }
     }
 
-    /// An answer went out, or waits for others of its message: it counts as heard once the model reacts to it. Returns the deliveries
-    /// that have their answer for good by that.
+    /// Awaits the model's reaction to an answer that went out, or that waits for others of its message. Returns the deliveries whose
+    /// answer is final by that.
     pub(crate) fn await_reaction(
         &mut self,
         answer: CallAnswer,
@@ -184,20 +184,20 @@ impl Answers {
         }
         let heard_from = (!is_held).then(|| self.heard_from(&answer.slot, config));
         let forgotten = self.keep_unconfirmed(answer, heard_from, config.limits.open_calls_max);
-        // Nobody will know any more when it goes out.
+        // The sending of a forgotten answer will not be noticed any more.
         if let Some(forgotten) = forgotten.filter(|answer| answer.heard_from.is_none()) {
             superseding.extend(self.supersede(&forgotten.answer));
         }
         superseding
     }
 
-    /// The answers of a message that waited for each other have gone out. Returns the same.
+    /// The held answers of a message have gone out. Returns the deliveries whose answer is final by that.
     pub(crate) fn await_reactions(&mut self, slot: &Slot, config: &SessionConfig) -> Vec<Slot> {
         let mut superseding = Vec::new();
         if self.unconfirmed.is_empty() {
             return superseding;
         }
-        // Of one message the model may wait for some calls and not for others.
+        // The model may wait for some calls of a message and not for others.
         let mut unconfirmed = std::mem::take(&mut self.unconfirmed);
         for answer in &mut unconfirmed {
             let Delivered { batch, number, .. } = *answer.answer.slot;
@@ -210,20 +210,20 @@ impl Answers {
         superseding
     }
 
-    /// The first message of the model's that can follow the answer to this call, if it goes out now.
+    /// The first message of the model that can follow the answer to this call, if the answer goes out now.
     fn heard_from(&self, slot: &Slot, config: &SessionConfig) -> u64 {
         self.messages.next(config.waits_for(&slot.name))
     }
 
-    /// The model asked again and has its answer: results of earlier connections that say the same are not told any more, and calls
-    /// of those connections that ask for the same need no answer.
+    /// The model asked again and has its answer. Results of earlier connections that say the same are dropped, and calls of those
+    /// connections that ask for the same need no answer.
     fn supersede(&mut self, told: &CallAnswer) -> Option<Slot> {
         self.late.retain(|late| !told.stands_for(late));
         let has_earlier = told.slot.generation > 1;
         (has_earlier && told.answers_whoever_asked()).then(|| told.slot.clone())
     }
 
-    /// Gives one that is forgotten for want of room.
+    /// Returns the answer that is forgotten for lack of room.
     fn keep_unconfirmed(
         &mut self,
         newest: CallAnswer,
@@ -231,11 +231,11 @@ impl Answers {
         unconfirmed_max: usize,
     ) -> Option<Unconfirmed> {
         let unconfirmed = &mut self.unconfirmed;
-        // A delivery that came again has been answered again; what it brought is not to be told twice.
+        // The repeated delivery has been answered again. Its earlier answer is not told twice.
         unconfirmed.retain(|known| known.answer.slot.key != newest.slot.key);
         if newest.settled.effect_id.is_some() {
-            // What is known of an effect now stands for what was said of it before. Of answers that wait for others, one may go
-            // out and the other not.
+            // The newest answer about an effect replaces earlier ones. Answers that wait for others stay: one may go out and the other
+            // not.
             unconfirmed
                 .retain(|known| known.heard_from.is_none() || !known.answer.is_like(&newest.slot));
         }
@@ -247,7 +247,7 @@ impl Answers {
         forgotten
     }
 
-    /// Notes what the model produces, as far as it tells what the model has read. Returns the message up to which it has reacted.
+    /// Notes an output of the model. Returns the message up to which the model has reacted.
     pub(crate) fn reacted(&mut self, what: Produced) -> Option<u64> {
         match what {
             Produced::Words => Some(self.messages.produced()),
@@ -257,8 +257,8 @@ impl Answers {
         }
     }
 
-    /// The model has produced something in this message: what it can follow has arrived. Returns the effects and questions that it
-    /// has heard of for good; of effects the newest `kept_max` are kept back.
+    /// The model has produced something in this message, so the answers that it can follow have arrived. Returns the effects and
+    /// approval requests that the model has heard of for good. The newest `kept_max` effects are kept back.
     pub(crate) fn confirm(
         &mut self,
         message: u64,
@@ -277,7 +277,7 @@ impl Answers {
         (effects, questions)
     }
 
-    /// Effects that the model has heard of for good: the newest `kept_max` are kept back.
+    /// Takes the effects that the model has heard of for good. The newest `kept_max` are kept back.
     pub(crate) fn take_confirmed(&mut self, kept_max: usize) -> Vec<EffectId> {
         let heard = self.confirmed.len().saturating_sub(kept_max);
         let heard = self.confirmed.drain(..heard);
@@ -286,51 +286,51 @@ impl Answers {
             .collect()
     }
 
-    /// Answers that the current turn has heard, for another connection that has not.
+    /// Takes the answers that the model has heard in the current turn, for another connection that has not.
     pub(crate) fn take_back_confirmed(&mut self) -> Vec<CallAnswer> {
         std::mem::take(&mut self.confirmed)
     }
 
-    /// The first message that can follow what is sent now.
+    /// The first message that can follow an answer sent now.
     pub(crate) fn next_message(&self, is_waited_for: bool) -> u64 {
         self.messages.next(is_waited_for)
     }
 
-    /// A message of the model's is over; with the provider's turn nothing of it is to come.
+    /// A message of the model is over. With `with_turn`, nothing of it can trail.
     pub(crate) fn message_ended(&mut self, with_turn: bool) {
         self.messages.ended(with_turn);
     }
 
-    /// Ends a delivery. True where it was still owed an answer on this connection.
+    /// Ends a delivery. Returns true if it was still owed an answer on this connection.
     pub(crate) fn close(&mut self, slot: &Slot) -> bool {
         slot.provider_id()
             .is_none_or(|id| self.closed_ids.close(id, &slot.key, slot.number))
     }
 
-    /// A call has come, which is owed an answer.
+    /// A call has come and is owed an answer.
     pub(crate) fn open(&mut self, delivered: &Delivered) {
         if let Some(id) = delivered.provider_id() {
             self.closed_ids.reopen(id, &delivered.key);
         }
     }
 
-    /// The provider took an id back, under which these deliveries have no answer yet.
+    /// The provider took back an id. The deliveries with these keys have no answer yet.
     pub(crate) fn take_back(&mut self, id: &Arc<str>, keys: &[HashedKey]) {
         self.closed_ids.close_all(id, keys);
         let withdrawn = self.withdraw_answer(id);
         self.closed_ids.withdraw(&withdrawn);
-        // Nobody is to hear of answers that waited for others of their message.
+        // The withdrawn answers were never sent, so no reaction to them is awaited.
         self.unconfirmed
             .retain(|answer| !withdrawn.contains(&answer.answer.slot.number));
     }
 
-    /// Another connection, on which no id has had an answer.
+    /// A new connection begins, on which no id has had an answer.
     pub(crate) fn connected(&mut self) {
         self.closed_ids = ClosedIds::default();
     }
 
-    /// A request begins, with all answers that were given. Answers that wait for others of their message are not sent any more, and
-    /// are returned.
+    /// A request begins, which carries all answers given so far. Answers that wait for others of their message are not sent any more,
+    /// and are returned.
     pub(crate) fn request_sent(&mut self) -> Vec<CallAnswer> {
         self.closed_ids = ClosedIds::default();
         for batch in &mut self.batches {
@@ -341,8 +341,8 @@ impl Answers {
         held.map(|answer| answer.answer).collect()
     }
 
-    /// The connection is gone: answers that waited for others are not sent any more. Returns those that the model has not reacted
-    /// to, so that nobody knows whether it has them.
+    /// The connection is gone: answers that waited for others are not sent any more. Returns the answers without a reaction, which the
+    /// model may or may not have read.
     pub(crate) fn leave_connection(&mut self) -> impl Iterator<Item = CallAnswer> + use<> {
         self.notices.keep_unread();
         self.messages.ended(true);
@@ -353,8 +353,8 @@ impl Answers {
         unconfirmed.into_iter().map(|answer| answer.answer)
     }
 
-    /// Takes what the model is to be told in the next silence. What an answer says that waits for others of its message is told with
-    /// those, or not at all.
+    /// Takes the results to deliver in the next silence. A result stays while an answer that stands for it waits for the others of its
+    /// message.
     pub(crate) fn take_late(&mut self) -> VecDeque<CallAnswer> {
         let unconfirmed = &self.unconfirmed;
         let is_held = |late: &CallAnswer| {
@@ -369,8 +369,8 @@ impl Answers {
         late
     }
 
-    /// This one goes out now, in a silence. Where the model reacts to nothing, the oldest that it was sent makes room: of changes the log
-    /// still knows that no model has heard.
+    /// Notes a result that goes out now, in a silence. If the model never reacts, the oldest sent answer makes room: the log still knows
+    /// which effects no model has heard of.
     pub(crate) fn sent_late(&mut self, answer: CallAnswer, config: &SessionConfig) {
         let heard_from = Some(self.messages.next(false));
         let most = config.limits.open_calls_max.saturating_mul(2);
@@ -380,12 +380,12 @@ impl Answers {
         self.unconfirmed.push(Unconfirmed { answer, heard_from });
     }
 
-    /// False where the model was told exactly this.
+    /// Returns false if the model was told exactly this.
     pub(crate) fn notify(&mut self, notice: Notice) -> bool {
         self.notices.add(notice)
     }
 
-    /// The model asked again before it was told, and has its answer now.
+    /// The model asked again before the notice went out, and has its answer now.
     pub(crate) fn forget_notice(
         &mut self,
         effect_id: Option<&EffectId>,
@@ -398,13 +398,13 @@ impl Answers {
         !self.notices.waiting.is_empty()
     }
 
-    /// Notices that wait, which go out now.
+    /// Takes the waiting notices, which go out now.
     pub(crate) fn send_notices(&mut self) -> Vec<Notice> {
         let heard_from = self.messages.next(false);
         self.notices.send(heard_from)
     }
 
-    /// How many results, unconfirmed and confirmed answers and notices are held.
+    /// The numbers of late results, unconfirmed answers, confirmed answers and notices.
     pub(crate) fn held(&self) -> [usize; 4] {
         let notices = self.notices.len();
         [
@@ -415,7 +415,7 @@ impl Answers {
         ]
     }
 
-    /// Keeps no room for answers to come.
+    /// Frees the room for answers to come.
     pub(crate) fn give_room_back(&mut self) {
         self.batches.shrink_to_fit();
         self.unconfirmed.shrink_to_fit();
@@ -423,7 +423,7 @@ impl Answers {
     }
 }
 
-/// Takes out the one that one more answer leaves no room for, if any may go: a refusal before what was done, the oldest first.
+/// Makes room for one more answer. Removes the oldest refusal that may go, else the oldest outcome.
 fn make_room(
     unconfirmed: &mut Vec<Unconfirmed>,
     most: usize,
@@ -439,31 +439,30 @@ fn make_room(
     Some(unconfirmed.remove(place))
 }
 
-/// Notices that wait for silence; the oldest make room.
+/// The number of notices that wait for silence. The oldest make room.
 pub(crate) const NOTICES_MAX: usize = 32;
 
-/// What the model is still to be told of questions and of calls that it has had its answers to, and what it was told and has
-/// not reacted to.
+/// Notices for the model about approval requests and answered calls: those that wait, and those sent without a reaction yet.
 #[derive(Debug, Default)]
 struct Notices {
     waiting: VecDeque<Notice>,
-    /// With the first message of the model's that can be a reaction.
+    /// Each with the first message of the model that can be a reaction to it.
     sent: VecDeque<(Notice, u64)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Notice {
-    /// The turn whose counters go on with what the model makes of it.
+    /// The turn whose counters continue with the model's reaction.
     pub(crate) turn: u64,
     pub(crate) effect_id: Option<EffectId>,
     pub(crate) question: Option<QuestionNumber>,
     pub(crate) text: String,
-    /// The log of the conversation has it already.
+    /// The log of the conversation has the notice already.
     pub(crate) is_logged: bool,
 }
 
 impl Notice {
-    /// Whether a newer one says what became of the same, so that this one is of no use any more.
+    /// Whether a newer notice reports a later state of the same thing, which makes this one useless.
     fn is_replaced_by(&self, newer: &Self) -> bool {
         let is_same = |own: bool, both: bool| own && both;
         is_same(self.question.is_some(), self.question == newer.question)
@@ -476,7 +475,7 @@ impl Notices {
         self.waiting.len() + self.sent.len()
     }
 
-    /// False where the model was told exactly this.
+    /// Returns false if the model was told exactly this.
     fn add(&mut self, newest: Notice) -> bool {
         if self.sent.iter().any(|(notice, _)| *notice == newest) {
             return false;
@@ -492,7 +491,7 @@ impl Notices {
         true
     }
 
-    /// The model asked again before it was told, and has its answer now.
+    /// The model asked again before the notice went out, and has its answer now.
     fn forget(&mut self, effect_id: Option<&EffectId>, question: Option<QuestionNumber>) {
         let is_meant = |notice: &Notice| {
             (effect_id.is_some() && notice.effect_id.as_ref() == effect_id)
@@ -502,7 +501,7 @@ impl Notices {
         self.sent.retain(|(notice, _)| !is_meant(notice));
     }
 
-    /// Those that wait, which go out now; the first message of the model's that can be a reaction is this one.
+    /// Takes the waiting notices, which go out now. `heard_from` is the first message of the model that can be a reaction.
     fn send(&mut self, heard_from: u64) -> Vec<Notice> {
         let notices: Vec<Notice> = self.waiting.drain(..).collect();
         let sent = notices.iter().map(|notice| (notice.clone(), heard_from));
@@ -513,7 +512,7 @@ impl Notices {
         notices
     }
 
-    /// The model has produced something in this message, so that it has read the notices that it can follow.
+    /// The model has produced something in this message, so it has read the notices that the message can follow.
     fn confirm(&mut self, message: u64) -> (Vec<EffectId>, Vec<QuestionNumber>) {
         let (mut effects, mut questions) = (Vec::new(), Vec::new());
         self.sent.retain(|(notice, heard_from)| {
@@ -527,7 +526,7 @@ impl Notices {
         (effects, questions)
     }
 
-    /// The model has not reacted to these, so that nobody knows whether it has read them: the next connection is told.
+    /// Sent notices without a reaction wait again: the model may not have read them, so the next connection is told.
     fn keep_unread(&mut self) {
         while let Some((notice, _)) = self.sent.pop_back() {
             self.waiting.push_front(notice);
@@ -536,11 +535,11 @@ impl Notices {
     }
 }
 
-/// What the model produces comes in messages. An answer that went out while one was under way may have reached the model only
-/// after it, so that the rest of that message says nothing about the answer (`docs/policies.md`, "When a connection ends").
+/// The messages of the model. An answer that went out during a message may have reached the model only after it, so the rest of that
+/// message says nothing about the answer (`docs/policies.md`, "When a connection ends").
 #[derive(Debug, Default)]
 struct Messages {
-    /// How many have begun.
+    /// The number of messages that have begun.
     begun: u64,
     phase: Phase,
 }
@@ -550,12 +549,12 @@ enum Phase {
     #[default]
     Idle,
     UnderWay,
-    /// It is over, and the provider has still to end its turn: a transcript of it may trail.
+    /// The message is over, and the provider has still to end its turn: a transcript may trail.
     Trailing,
 }
 
 impl Messages {
-    /// The model produces. Returns the number of the message that this is of.
+    /// The model produces. Returns the number of the message that the output belongs to.
     fn produced(&mut self) -> u64 {
         if self.phase != Phase::UnderWay {
             self.begun += 1;
@@ -564,20 +563,20 @@ impl Messages {
         self.begun
     }
 
-    /// The model calls. What these calls can follow for certain is what the message before theirs could, unless they begin one:
-    /// more calls of one message may have been on their way already when the first was answered.
+    /// The model calls. The calls prove no more than the message before theirs did, unless they begin a message: more calls of one
+    /// message may have been on their way when the first was answered.
     fn called(&mut self) -> u64 {
         let goes_on = self.phase == Phase::UnderWay;
         self.produced() - u64::from(goes_on)
     }
 
-    /// A transcript came, which may be of a message that is over: it begins one only where nothing can trail. Returns the
+    /// A transcript came. It may trail a message that is over; then it begins no message and the result is `None`. Otherwise returns the
     /// number of the current message.
     fn transcribed(&mut self) -> Option<u64> {
         (self.phase != Phase::Trailing).then(|| self.produced())
     }
 
-    /// The message is over; with the provider's turn nothing of it is to come.
+    /// The message is over. With `with_turn`, nothing of it can trail.
     fn ended(&mut self, with_turn: bool) {
         self.phase = match with_turn {
             true => Phase::Idle,
@@ -585,7 +584,7 @@ impl Messages {
         };
     }
 
-    /// The first message that can follow what is sent now. A model that waits for it goes on with the message that asked.
+    /// The first message that can follow an answer sent now. A model that waits for the answer continues the message that asked.
     fn next(&self, is_waited_for: bool) -> u64 {
         match is_waited_for && self.phase == Phase::UnderWay {
             true => self.begun,
@@ -594,11 +593,11 @@ impl Messages {
     }
 }
 
-/// An answer that the model has not reacted to yet.
+/// An answer without a reaction of the model yet.
 #[derive(Debug)]
 struct Unconfirmed {
     pub(crate) answer: CallAnswer,
-    /// The first message of the model's that can be a reaction; none while the answer waits for others of its message.
+    /// The first message of the model that can be a reaction; `None` while the answer waits for others of its message.
     heard_from: Option<u64>,
 }
 
@@ -607,23 +606,23 @@ struct Unconfirmed {
 pub(crate) struct CallAnswer {
     pub(crate) slot: Slot,
     pub(crate) settled: Settled,
-    /// When the model is to speak of it, where something says so.
+    /// When the model is to speak of it, if anything says so.
     pub(crate) scheduling: Option<Scheduling>,
 }
 
 impl CallAnswer {
-    /// Whether both say what became of one effect.
+    /// Whether both report the outcome of one effect.
     fn is_of_effect(&self, settled: &Settled) -> bool {
         settled.effect_id.is_some() && self.settled.effect_id == settled.effect_id
     }
 
-    /// Whether it is what came of the call, so that nobody who asked for the same is owed more.
+    /// Whether this is the outcome of the call, so that no delivery that asked for the same is owed more.
     fn answers_whoever_asked(&self) -> bool {
         self.settled.is_outcome || self.settled.repeats.is_some()
     }
 
-    /// Whether a model that is told this has nothing to learn from the other. Of several calls that one run answers, the model
-    /// may hear on one connection what another did not carry.
+    /// Whether a model that knows this answer has nothing to learn from the other. If one run answers several calls, the model may hear
+    /// on one connection an answer that another connection did not carry.
     fn stands_for(&self, other: &Self) -> bool {
         let is_same = match (&self.settled.effect_id, &other.settled.effect_id) {
             (Some(own), Some(others)) => own == others,
@@ -640,16 +639,16 @@ impl CallAnswer {
     }
 }
 
-/// What gets no answer on this connection any more: each delivery that has had its one, and each id that was taken back. A
-/// second answer under an id closes some providers' connections. An id that names no delivery of its own may come again
-/// with another call, which is owed an answer of its own (`docs/policies.md`, "The same call twice").
+/// Deliveries and ids that get no answer on this connection any more: each delivery that has had its answer, and each id that was taken
+/// back. A second answer under an id closes some providers' connections. An id that names no delivery of its own may come again with
+/// another call, which is owed an answer of its own (`docs/policies.md`, "The same call twice").
 #[derive(Debug)]
 struct ClosedIds(LruCache<Closed, Ending, BuildQuickHasher>);
 
-/// Why a delivery gets no answer any more.
+/// The reason why a delivery gets no answer any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// By the answer of this call.
+    /// The answer of this call was given.
     Answered(CallNumber),
     TakenBack,
 }
@@ -657,7 +656,7 @@ enum Ending {
 #[derive(Debug, PartialEq, Eq)]
 struct Closed {
     key: HashedKey,
-    /// What the delivery came under, where that is not its key.
+    /// The id that the delivery came under, if the id is not its key.
     unstable_id: Option<Arc<str>>,
 }
 
@@ -676,7 +675,7 @@ impl Hash for Closed {
     }
 }
 
-/// Providers count their ids up, so that old ones do not come again; more than these need not be known.
+/// Providers count their ids up, so old ones do not come again. More than these need not be known.
 const CLOSED_IDS_MAX: usize = 512;
 
 impl Default for ClosedIds {
@@ -686,7 +685,7 @@ impl Default for ClosedIds {
 }
 
 impl ClosedIds {
-    /// Ends a delivery. True where it was still open.
+    /// Ends a delivery. Returns true if it was still open.
     fn close(&mut self, id: &Arc<str>, key: &HashedKey, call: CallNumber) -> bool {
         self.end(Closed::of(id, key), Ending::Answered(call))
     }
@@ -700,7 +699,7 @@ impl ClosedIds {
         true
     }
 
-    /// Answers that waited for others and are not sent any more were none.
+    /// Held answers that are not sent any more do not count as answers.
     fn withdraw(&mut self, calls: &[CallNumber]) {
         for (_, ending) in &mut self.0 {
             if matches!(ending, Ending::Answered(call) if calls.contains(call)) {
@@ -709,8 +708,8 @@ impl ClosedIds {
         }
     }
 
-    /// A call has come. Where its id names no delivery of its own, it is not the one that was taken back, though it may ask
-    /// for the same: it is owed an answer.
+    /// A call has come. If its id is not its key, it is another call than the one taken back under that id, even if it asks for the
+    /// same: it is owed an answer.
     fn reopen(&mut self, id: &Arc<str>, key: &HashedKey) {
         if key.is_stable() {
             return;
@@ -721,8 +720,8 @@ impl ClosedIds {
         }
     }
 
-    /// The provider took an id back, and with it these deliveries: none of them is answered any more. One that is not known yet
-    /// may still come, where the id names it.
+    /// The provider took back an id and these deliveries: none of them is answered any more. Without deliveries the id itself is closed,
+    /// since a delivery that it names may still come.
     fn close_all(&mut self, id: &Arc<str>, keys: &[HashedKey]) {
         if keys.is_empty() {
             let key = DeliveryKey::Provider(id.clone()).into();

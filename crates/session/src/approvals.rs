@@ -1,4 +1,4 @@
-//! The approval requests that this session has put to its client, and answers that need no run: what client and model are told of
+//! The approval requests that this session has put to its client, and answers that need no run: the updates to client and model about
 //! them. Everything else of a request is the ledger's. Knows no token and no call.
 
 use crate::answers::Notice;
@@ -21,12 +21,12 @@ use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, EffectId, ToolId};
 use windlass_tool::sensitive::Sensitive;
 
-/// An approval request whose end the client has not heard.
+/// An approval request whose end was not told to the client.
 #[derive(Clone, Debug)]
 struct AskedQuestion {
     number: QuestionNumber,
     tool: ToolId,
-    /// Its call, under the number that the client knows it by. It is recorded where nothing comes of it.
+    /// The request's call, under the number that the client knows. It is recorded if nothing comes of the request.
     slot: Slot,
     /// Why the user is asked, for the audit.
     consent: Option<Arc<ConsentReason>>,
@@ -37,14 +37,14 @@ struct AskedQuestion {
     expires_at_unix_ms: u64,
     /// It is no request for consent: a service asks the user something.
     is_input: bool,
-    /// Another session has asked it, which is gone, or this one's model has asked for it, too: this one is told what comes of it.
+    /// Another session, which is gone, has asked it, or this session's model has asked for it, too: this session is told its outcome.
     is_taken_over: bool,
 }
 
-/// An answer that the ledger is asked about, and for which nothing can run.
+/// An answer of the user's that the ledger is asked about, and for which nothing can run.
 #[derive(Debug)]
 struct PendingAnswer {
-    /// Under which the ledger answers.
+    /// The number under which the ledger replies.
     number: CallNumber,
     question: Box<Question>,
     nonce: Nonce,
@@ -52,24 +52,24 @@ struct PendingAnswer {
     is_approval: bool,
 }
 
-/// Requests of one session that its client is shown; of more the oldest is forgotten here, and stays in the ledger.
+/// The number of requests that one session shows its client. The oldest is forgotten here, and stays in the ledger.
 pub(crate) const ASKED_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Approvals {
     asked: Vec<AskedQuestion>,
     pending: Vec<PendingAnswer>,
-    /// The newest rows of requests that are not shown, as the log told of them. The ledger's answer to a call that asked for one may
-    /// come later and hold an older row.
+    /// The newest rows of requests that are not shown, from the log. The ledger's reply to a call that asked for one may come later and
+    /// hold an older row.
     known: VecDeque<Question>,
 }
 
-/// Rows of requests that are not shown.
+/// The number of rows of requests that are not shown.
 const KNOWN_MAX: usize = 16;
 
 // Requests that the client is shown.
 impl Approvals {
-    /// Puts a request before the client. What is recorded of its call has the number by which the client knows it.
+    /// Puts a request before the client. Records of its call have the number by which the client knows it.
     pub(crate) fn ask(&mut self, question: &Question, slot: Slot, talk: &mut Talk) {
         let call = slot.number;
         self.keep(AskedQuestion {
@@ -92,7 +92,7 @@ impl Approvals {
         show(question, call, talk);
     }
 
-    /// The newest row of a request: the log's, where that is newer than the one in the ledger's answer.
+    /// The newest row of a request: the log's, if that is newer than the one in the ledger's reply.
     pub(crate) fn newest(&self, question: Question) -> Question {
         let newer = self.known.iter().find(|known| {
             known.number == question.number && known.last_entry > question.last_entry
@@ -108,7 +108,7 @@ impl Approvals {
         self.known.push_back(question.clone());
     }
 
-    /// The same for one that a session asked which is gone.
+    /// The same for a request that this session takes over.
     pub(crate) fn take_over(&mut self, question: &Question, slot: Slot, talk: &mut Talk) {
         self.ask(question, slot, talk);
         if let Some(asked) = self.get_mut(question.number) {
@@ -116,7 +116,7 @@ impl Approvals {
         }
     }
 
-    /// Whether this session is told what comes of a request: it asked it, or goes on for the one that did.
+    /// Whether this session is told the outcome of a request: it asked it, or has taken it over.
     pub(crate) fn asks(&self, question: &Question, talk: &Talk) -> bool {
         let is_taken_over = |asked: &AskedQuestion| asked.is_taken_over;
         question.leg == talk.step.config.session_id
@@ -139,7 +139,7 @@ impl Approvals {
         show(question, call, talk);
     }
 
-    /// Another request takes the place of this one, which is shown no longer.
+    /// Another request replaces this one, which is not shown any more.
     pub(crate) fn replaced(&mut self, number: QuestionNumber, talk: &mut Talk) {
         let Some(asked) = self.forget(number, talk) else {
             return;
@@ -180,7 +180,7 @@ fn show(question: &Question, call: CallNumber, talk: &mut Talk) {
         .tell_client(ClientUpdate::ConfirmationRequest(Box::new(asked)));
 }
 
-// Which requests are shown.
+// The requests that are shown.
 impl Approvals {
     fn keep(&mut self, asked: AskedQuestion) {
         self.asked.retain(|known| known.number != asked.number);
@@ -212,12 +212,12 @@ impl Approvals {
         self.get(number).is_some()
     }
 
-    /// What a request is about, where the client was shown it.
+    /// The call of a request, if the client was shown it.
     pub(crate) fn slot_asked(&self, number: QuestionNumber) -> Option<&Slot> {
         self.get(number).map(|asked| &asked.slot)
     }
 
-    /// The number of a request's call, where the client was shown it.
+    /// The number of a request's call, if the client was shown it.
     pub(crate) fn call_asked(&self, number: QuestionNumber) -> Option<CallNumber> {
         self.get(number).map(|asked| asked.slot.number)
     }
@@ -235,7 +235,7 @@ impl Approvals {
         }
     }
 
-    /// The calls of those that nobody has answered, as far as this session knows.
+    /// The calls of requests without an answer, as far as this session knows.
     pub(crate) fn open(&self) -> impl Iterator<Item = CallNumber> {
         let open = self.asked.iter().filter(|asked| asked.effect_id.is_none());
         open.map(|asked| asked.slot.number)
@@ -245,7 +245,7 @@ impl Approvals {
         self.asked.len() + self.pending.len()
     }
 
-    /// Answers that the ledger has not taken yet.
+    /// The number of answers that the ledger has not taken yet.
     pub(crate) fn pending(&self) -> usize {
         self.pending.len()
     }
@@ -253,7 +253,7 @@ impl Approvals {
     /// The user has not answered in time.
     pub(crate) fn expired(&mut self, number: QuestionNumber, talk: &mut Talk) {
         let is_open = |asked: &AskedQuestion| asked.effect_id.is_none();
-        // Of one that was approved, the end is still to be told.
+        // The end of an approved request is still to be told.
         if !self.get(number).is_some_and(is_open) {
             return;
         }
@@ -271,17 +271,17 @@ impl Approvals {
     }
 }
 
-/// What the user answered. A reason never approves.
+/// The user's answer. A reason never approves.
 #[derive(Clone, Debug)]
 pub(crate) enum UserAnswer {
     Approved {
-        /// The user wants it to stand for calls with the same values.
+        /// The user wants the approval to stand for calls with the same values.
         remember: bool,
     },
     Denied(Option<Sensitive<String>>),
 }
 
-// Answers, and what becomes of them.
+// Answers and their results.
 impl Approvals {
     /// Tells the ledger an answer for which nothing can run: a denial, or an approval of a tool that is gone.
     pub(crate) fn answer(
@@ -322,12 +322,12 @@ impl Approvals {
         });
     }
 
-    /// Whether the ledger answers under this number about an answer for which nothing can run.
+    /// Whether the ledger is to reply under this number about an answer for which nothing can run.
     pub(crate) fn awaits(&self, number: CallNumber) -> bool {
         self.pending.iter().any(|pending| pending.number == number)
     }
 
-    /// The ledger has taken an answer for which nothing runs; `None` where it could not be stored, or was not in time.
+    /// The ledger has taken an answer for which nothing runs; `None` if it could not be stored, or came too late.
     pub(crate) fn on_taken(&mut self, number: CallNumber, reply: Option<Reply>, talk: &mut Talk) {
         let index = self.pending.iter().position(|one| one.number == number);
         let Some(pending) = index.map(|index| self.pending.remove(index)) else {
@@ -356,7 +356,7 @@ impl Approvals {
         }
     }
 
-    /// The ledger has not answered in time: what it may have begun has not begun.
+    /// The ledger has not replied in time: an effect that it may have begun counts as not begun.
     pub(crate) fn give_up(&mut self, number: CallNumber, talk: &mut Talk) {
         if let Some(pending) = self.pending.iter().find(|one| one.number == number) {
             talk.step.push(Output::Abandon {
@@ -368,7 +368,7 @@ impl Approvals {
         }
     }
 
-    /// An approval does not count now. However often it comes too soon, that is told of once.
+    /// An approval does not count now. The client is told once, however often it comes too soon.
     pub(crate) fn not_now(
         &mut self,
         question: &Question,
@@ -390,7 +390,7 @@ impl Approvals {
         self.tell_result(question, clicks, (error, Resolution::Refused), talk);
     }
 
-    /// Tells the client what the ledger says to an answer, so often as it was given beyond the first time.
+    /// Tells the client the ledger's reply to an answer, once and then once for each further click.
     pub(crate) fn tell_reply(
         &mut self,
         question: &Question,
@@ -469,7 +469,7 @@ impl Approvals {
         self.tell_result(question, clicks, (error, Resolution::Refused), talk);
     }
 
-    /// The model of this session hears what came of a request of its own, unless it has.
+    /// Tells the model of this session the outcome of a request of its own, unless it has heard it.
     pub(crate) fn end(&mut self, question: &Question, settled: &Settled, talk: &mut Talk) {
         let is_asker = self.asks(question, talk);
         let asked = self.forget(question.number, talk);
@@ -484,7 +484,7 @@ impl Approvals {
         notify_of_approved(asked, &question.tool, turn, settled, talk);
     }
 
-    /// Tells the client an outcome, so often as it approved the request beyond the first time.
+    /// Tells the client an outcome, once and then once for each further click.
     pub(crate) fn tell_clicks(
         &self,
         question: &Question,
@@ -510,12 +510,12 @@ impl Approvals {
         self.tell_clicks(question, clicks, &response, talk);
     }
 
-    /// An answer does not count, and nothing was asked of the ledger.
+    /// An answer does not count, and the ledger was not asked.
     pub(crate) fn refuse(&self, question: &Question, error: CallError, talk: &mut Talk) {
         self.tell_result(question, 0, (error, Resolution::Refused), talk);
     }
 
-    /// The call about which the user was asked has ended with a denial; one that was given before has its record.
+    /// Records a denial as the end of the request's call. An earlier denial has its record.
     fn record_denial(
         &self,
         question: &Question,
@@ -535,16 +535,16 @@ impl Approvals {
     }
 }
 
-// What the log says of requests.
+// Entries of the log about requests.
 impl Approvals {
-    /// An effect has ended: where a request of this session was approved another way, this is what came of it. Whether it was told.
+    /// An effect has ended. If a request of this session was approved another way, this is its outcome. Returns whether it was told.
     pub(crate) fn on_effect(&mut self, effect: &Effect, talk: &mut Talk) -> bool {
         let is_of = |asked: &&AskedQuestion| asked.effect_id.as_ref() == Some(&effect.effect_id);
         let asked = self.asked.iter().find(is_of).map(|asked| asked.number);
         let Some(number) = asked.or(effect.newest_attempt().question) else {
             return false;
         };
-        // What has failed may be tried again by the same approval.
+        // The same approval may try a failed effect again.
         let asked = match effect.state {
             EffectState::NotDone => self.get(number).cloned(),
             EffectState::Running | EffectState::Done | EffectState::Unknown => {
@@ -561,7 +561,7 @@ impl Approvals {
         true
     }
 
-    /// A request was answered or closed; `is_running` where a call of this session runs by its approval.
+    /// A request was answered or closed; `is_running` if a call of this session runs by its approval.
     pub(crate) fn on_question(&mut self, question: &Question, is_running: bool, talk: &mut Talk) {
         if !self.is_asked(question.number) {
             return self.keep_in_mind(question);
@@ -597,7 +597,7 @@ impl Approvals {
         }
     }
 
-    /// A request about a tool that changes nothing was approved elsewhere: what it found was told there, and is kept nowhere.
+    /// A request about a tool that changes nothing was approved elsewhere: its result was told there, and is kept nowhere.
     fn tell_of_approved_read(&mut self, question: &Question, talk: &mut Talk) {
         let Some(asked) = self.forget(question.number, talk) else {
             return;
@@ -625,7 +625,7 @@ impl Approvals {
         talk.notify(notice);
     }
 
-    /// A request of this session was approved, and nobody here has heard what came of it.
+    /// A request of this session was approved, and this session has not reported the outcome.
     pub(crate) fn on_earlier_approval(
         &self,
         question: &Question,
@@ -639,7 +639,7 @@ impl Approvals {
         notify_of_approved(asked, &question.tool, turn, &settled, talk);
     }
 
-    /// The user denied a request of this session, wherever that was.
+    /// The user denied a request of this session, in any session.
     pub(crate) fn on_denied(&mut self, question: &Question, talk: &mut Talk) {
         if question.state != QuestionState::Denied {
             return;
@@ -650,7 +650,7 @@ impl Approvals {
         self.tell_of_denial(question, talk);
     }
 
-    /// The model of the session that asked is told that the user said no.
+    /// Tells the model of the session that asked of the user's denial.
     fn tell_of_denial(&mut self, question: &Question, talk: &mut Talk) {
         let is_asker = self.asks(question, talk);
         let asked = self.forget(question.number, talk);
@@ -676,7 +676,7 @@ impl Approvals {
 
 const NOT_VALID: &str = "this approval is not valid, or not valid any more";
 
-/// A token that nobody knows: nothing runs, and a stranger learns nothing.
+/// The token is unknown: nothing runs, and a stranger learns nothing.
 pub(crate) fn refuse_token(talk: &mut Talk) {
     let error = CallError::new(ErrorType::ConfirmationExpired, NOT_VALID);
     talk.step.event(SessionEvent::ConfirmationResolved {
@@ -694,7 +694,7 @@ fn tell(call: Option<CallNumber>, response: &Arc<ToolResponse>, talk: &mut Talk)
     });
 }
 
-/// The request is answered, as far as this session's client is concerned.
+/// The request is resolved for this session's client.
 fn resolved(call: CallNumber, resolution: Resolution, talk: &mut Talk) {
     talk.step.event(SessionEvent::ConfirmationResolved {
         call: Some(call),
@@ -706,7 +706,7 @@ fn record(slot: Slot, response: &Arc<ToolResponse>) -> CallRecord {
     CallRecord::new(slot, response, None)
 }
 
-/// The model is told what came of an approval.
+/// Tells the model the outcome of an approval.
 fn notify_of_approved(
     (question, is_input): (QuestionNumber, bool),
     tool: &ToolId,

@@ -1,7 +1,7 @@
-//! Calls, from a provider message or a user's approval to the one answer of each. This file has the way in: what was delivered
-//! before, the gates, and how deliveries are answered that no run brings an answer for. `calls/decisions.rs` has the ledger's part,
-//! `calls/attempts.rs` the runs, `calls/detached.rs` those that nobody waits for any more, `calls/nested.rs` the calls that
-//! handlers make, `calls/stopping.rs` what the user wants stopped.
+//! Calls, from a provider message or a user's approval to the one answer of each. This file has the way in: repeated deliveries, the
+//! gates, and the answers to deliveries without a run. `calls/decisions.rs` has the ledger's part, `calls/attempts.rs` the runs,
+//! `calls/detached.rs` the calls that nobody waits for any more, `calls/nested.rs` the calls that handlers make, `calls/stopping.rs` the
+//! calls that the user wants stopped.
 
 mod accepted;
 mod asking;
@@ -88,7 +88,7 @@ impl Calls {
         }
     }
 
-    /// Step 1: what cannot be read is refused; nothing is guessed, repaired or dropped.
+    /// Step 1: a call that cannot be read is refused; nothing is guessed, repaired or dropped.
     fn on_call(
         &mut self,
         call: IncomingCall,
@@ -171,7 +171,7 @@ impl Calls {
 
     /// Steps 7 and 8.
     fn pass_budgets(&mut self, mut call: Box<Call>, talk: &mut Talk) {
-        // Step 7: budgets, which the ledger's answers from the record do not need.
+        // Step 7: budgets, which answers from the ledger's record do not need.
         if let Err(error) = spend(&mut call, talk) {
             if !call.is_decided_by_ledger() {
                 return self.refuse_call(call, error, Charge::Now, talk);
@@ -195,14 +195,14 @@ impl Calls {
         self.check_rate(call, talk);
     }
 
-    /// Asks the limits that sessions share, where the tool has one.
+    /// Asks the limits that sessions share, if the tool has one.
     fn check_rate(&mut self, mut call: Box<Call>, talk: &mut Talk) {
         let limit = call.tool().rate_limit.filter(|_| call.refusal.is_none());
         let Some(limit) = limit else {
             return self.pass_rate(call, talk);
         };
         call.phase = Phase::CheckingRate;
-        // What the ledger may answer from the record is charged once it runs.
+        // A call that the ledger may answer from its record is charged once it runs.
         let charge = match call.is_decided_by_ledger() {
             true => RateCharge::Peek,
             false => RateCharge::Charge,
@@ -240,7 +240,7 @@ impl Calls {
         self.pass_rate(call, talk);
     }
 
-    /// Step 9: what changes something or needs consent is the ledger's to decide; the rest runs.
+    /// Step 9: the ledger decides about calls that change something or need consent; the rest runs.
     fn pass_rate(&mut self, mut call: Box<Call>, talk: &mut Talk) {
         call.phase = Phase::Admission;
         if call.is_approved() {
@@ -259,7 +259,7 @@ impl Calls {
 
     fn decide(&mut self, mut call: Box<Call>, talk: &mut Talk) {
         if call.is_decided_by_ledger() {
-            // What was before it in its message has run meanwhile.
+            // The calls before it in its message have run since.
             if call.refusal.is_none() {
                 let capped = talk.turns.check_cap(call.turn(), call.tool());
                 call.refusal = capped.err();
@@ -273,7 +273,7 @@ impl Calls {
         }
     }
 
-    /// The next `writes` call of a message that waited for its turn, unless one before it is not done.
+    /// The next `writes` call of a message that waited for its turn, unless an earlier one is not done.
     fn decide_next(&mut self, batch: u64, talk: &mut Talk) {
         let next = self.open.next_waiting(batch);
         if let Some(call) = next.and_then(|next| self.open.take(next)) {
@@ -286,9 +286,9 @@ impl Calls {
     }
 }
 
-// The same message again, which charges nothing, and answers that no run brings.
+// Repeated messages, which charge nothing, and answers without a run.
 impl Calls {
-    /// Gives the delivery back where it is not dealt with.
+    /// Returns the delivery if it was not dealt with.
     fn recognise(
         &mut self,
         delivered: Delivered,
@@ -299,7 +299,7 @@ impl Calls {
         let Some(delivery) = self.deliveries.find(&delivered.key) else {
             return Some(delivered);
         };
-        // By text each turn is an exchange of its own, and some servers begin their ids anew in each.
+        // In text mode each turn is an exchange of its own, and some servers restart their ids in each.
         if talk.step.config.mode == Mode::Text && delivery.slot.turn != delivered.turn {
             return Some(delivered);
         }
@@ -318,8 +318,8 @@ impl Calls {
             self.record_conflict(Slot::unreadable(delivered), talk);
             return None;
         }
-        // The provider gave this id its place on this connection already: a second answer under it would be one too many.
-        // An id that names no delivery of its own may be new although the call is not.
+        // The id has its place on this connection already: a second answer under it would be one too many. An id that names no delivery
+        // of its own may be new although the call is not.
         let is_stable = delivered.key.is_stable();
         let has_place = same_connection && is_stable;
         let in_ledger = tool.is_some_and(ledger::decides_about);
@@ -336,7 +336,7 @@ impl Calls {
                 }
                 None
             }
-            // What became of an effect meanwhile, the ledger knows.
+            // The ledger knows the effect's newest state.
             DeliveryState::Settled(_) if in_ledger && !has_place => Some(delivered),
             DeliveryState::Settled(settled) if settled.is_outcome || has_place => {
                 let slot = slot.again(delivered);
@@ -361,7 +361,7 @@ impl Calls {
         talk.wind_up(slot.turn);
     }
 
-    /// A delivery that shares the answer of an open call.
+    /// A delivery joins an open call, and shares its answer.
     fn join(&mut self, number: CallNumber, slot: Slot, rule: DuplicateRule, talk: &mut Talk) {
         let turn = slot.turn;
         talk.turns.repeated(turn);
@@ -374,16 +374,16 @@ impl Calls {
             }
             Some(call) => {
                 call.attached.push((slot, rule));
-                // The model may wait again for what blocked it on an earlier connection.
+                // The model may wait again for a call that blocked it on an earlier connection.
                 call.blocks = talk.step.config.blocks(call.tool());
             }
-            // Open calls and their records change together; without the call there is nothing to wait for.
+            // Open calls and their records change together. Without the call there is nothing to wait for.
             None => self.leave_unanswered(&slot, true, talk),
         }
         talk.wind_up(turn);
     }
 
-    /// A delivery that is answered from the record; only where this connection has had no answer under its id.
+    /// Answers a delivery from the record, if this connection has had no answer under its id.
     fn replay(
         &mut self,
         slot: &Slot,
@@ -432,7 +432,7 @@ impl Calls {
         self.refuse_delivery(slot, (error, charge), Hearing::default(), talk);
     }
 
-    /// The same, with who hears of it, and what was answered.
+    /// The same, with the recipients of the refusal. Returns the refusal as it is recorded.
     fn refuse_delivery(
         &mut self,
         slot: Slot,
@@ -466,7 +466,7 @@ impl Calls {
         settled
     }
 
-    /// Ends a call whose tool and arguments were good, and that does not run; and what had joined it.
+    /// Ends a call that had a good tool and arguments, and that does not run, with the deliveries that joined it.
     fn refuse_call(&mut self, call: Box<Call>, error: CallError, charge: Charge, talk: &mut Talk) {
         if let Some(nesting) = call.nesting() {
             return nested::refuse(call.slot(), nesting, (error, charge), talk);
@@ -491,7 +491,7 @@ impl Calls {
         self.call_ended(batch, talk);
     }
 
-    /// Gives one delivery its answer, or nothing where nobody is to hear of it.
+    /// Gives one delivery its answer, or no answer if it is not to be spoken of.
     fn answer(&mut self, answer: CallAnswer, is_spoken: bool, blocks: bool, talk: &mut Talk) {
         if !is_spoken {
             return self.leave_unanswered(&answer.slot, blocks, talk);
@@ -501,7 +501,7 @@ impl Calls {
         }
     }
 
-    /// One delivery of a message gets no answer, which may release those of others.
+    /// One delivery of a message gets no answer, which may release the answers to others.
     fn leave_unanswered(&mut self, slot: &Slot, blocks: bool, talk: &mut Talk) {
         for slot in talk.release(slot, None, blocks) {
             self.open.silence_like(&slot);
@@ -523,7 +523,7 @@ impl Calls {
     }
 }
 
-// What the session asks and tells: calls that are taken back, connections that are left, the end.
+// Calls that are taken back, connections that are left, and the end of the session.
 impl Calls {
     /// Whether the model waits for a call.
     pub(crate) fn any_blocks(&self) -> bool {
@@ -540,7 +540,7 @@ impl Calls {
         })
     }
 
-    /// Whether a call is open, or an answer of the user's is on its way to the ledger.
+    /// Whether a call is open, or the ledger has not replied to an answer of the user's.
     pub(crate) fn is_working(&self) -> bool {
         self.open.len() > 0 || self.approvals.pending() > 0
     }
@@ -556,7 +556,7 @@ impl Calls {
         self.approvals.open().any(|asked| asked == call)
     }
 
-    /// How many calls, attempts that called others, approval requests and recorded deliveries are held.
+    /// The numbers of held calls, attempts that called others, approval requests and recorded deliveries.
     pub(crate) fn held(&self) -> [usize; 4] {
         [
             self.open.awaited(),
@@ -579,8 +579,8 @@ impl Calls {
         self.hold_microphone(talk);
     }
 
-    /// The connection is gone: calls that no gate had let through yet do not run. Where the question is not put to the next model, that
-    /// one is told so. The last comes first, since each lets the next of its message through.
+    /// The connection is gone: calls that have not passed the gates do not run. If the question is not put to the next model, that model
+    /// is told so. The last call comes first, since each lets the next of its message through.
     pub(crate) fn drop_unadmitted(&mut self, talk: &mut Talk) {
         let is_unadmitted =
             |call: &Call| matches!(call.phase, Phase::CheckingRate | Phase::Waiting);
@@ -604,11 +604,11 @@ impl Calls {
         }
     }
 
-    /// Interruption takes back what has not begun of a change, and what says that it may be taken back. In text it means that
-    /// nobody waits for the turn any more, so that everything is taken back that changes nothing.
+    /// Interruption takes back effects that have not begun, and calls whose tools say that they may be taken back. In text the turn is
+    /// not waited for any more, so every call that changes nothing is taken back.
     pub(crate) fn on_interrupted(&mut self, talk: &mut Talk) {
         let is_text = talk.step.config.mode == Mode::Text;
-        // What a handler asked for goes with its parent.
+        // A handler's call goes with its parent.
         let cancelled = self.open.numbers_of(|call| {
             call.is_of_message()
                 && !call.is_detached
@@ -622,8 +622,8 @@ impl Calls {
         }
     }
 
-    /// The session ends: what has begun of a change runs to its end, and what the user approved. What the user was asked can be answered
-    /// until its time, in whatever session comes next. With `goes_on`, everything that was said to be at work goes on as it was.
+    /// The session ends. Effects that have begun run to their end, and so do approved calls. Open approval requests can be answered
+    /// until their time, in any later session. With `goes_on`, every call that was said to be at work goes on as it was.
     pub(crate) fn end(&mut self, goes_on: bool, talk: &mut Talk) {
         let ends = |call: &Call| call.is_of_message() && !(goes_on && call.is_detached);
         for number in self.open.numbers_of(ends) {
@@ -641,11 +641,11 @@ impl Calls {
         call.spoken &= is_answer_owed;
         let is_running = matches!(call.phase, Phase::Running(_));
         let runs_on = match call.phase {
-            // A task that changes nothing is stopped by its user alone.
+            // Only its user stops a task that changes nothing.
             Phase::Running(_) => {
                 call.tool().writes() || (call.is_task() && !call.is_stopped_by_user)
             }
-            // The ledger's answer comes, and with it what is to be done about it.
+            // The ledger's reply comes, and decides about the call.
             Phase::Deciding { .. } | Phase::Recording(_) => true,
             Phase::Admission
             | Phase::CheckingRate
@@ -682,7 +682,7 @@ impl Calls {
     }
 }
 
-/// Who hears of a refusal, and what the audit is told beside it.
+/// The recipients of a refusal, and further facts for the audit.
 struct Hearing {
     /// Whether the model is answered.
     is_spoken: bool,
@@ -725,7 +725,7 @@ fn spend(call: &mut Call, talk: &mut Talk) -> Result<(), CallError> {
     Ok(())
 }
 
-/// What neither runs nor asks has cost nothing.
+/// A call that neither runs nor asks has cost nothing.
 fn give_back(call: &mut Call, talk: &mut Talk) {
     if !call.has_begun() && std::mem::take(&mut call.is_charged) {
         talk.turns.give_back(call.turn(), call.tool());
@@ -745,7 +745,7 @@ fn deduplicated(slot: &Slot, rule: DuplicateRule, talk: &mut Talk) {
 /// When the model is to speak of an answer that no run of the call brought.
 fn scheduling_of_answer(slot: &Slot, is_ok: bool, talk: &Talk) -> Option<Scheduling> {
     let config = &talk.step.config;
-    // One that was refused before it was looked up has a tool all the same.
+    // A call that was refused before the look-up has a tool all the same.
     let named = || config.registry.get(&slot.name);
     let tool = slot.tool().or_else(named)?;
     config.scheduling(tool, config.blocks(tool), None, is_ok)

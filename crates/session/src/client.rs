@@ -1,5 +1,5 @@
-//! The vocabulary between the core and a client: what the user's program sends, and what it is told. The endpoint maps it
-//! to the messages of the voice protocol and to the chat stream.
+//! The vocabulary between the core and a client: the inputs of the user's program and the updates to it. The endpoint maps it to the
+//! messages of the voice protocol and to the chat stream.
 
 pub use crate::model::Citation;
 use crate::model::{Role, TranscriptEntry};
@@ -15,8 +15,8 @@ use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::input::InputRequest;
 use windlass_tool::sensitive::Sensitive;
 
-/// By what a message of a client's is known when it comes again: the first 64 bits of the SHA-256 of the client's id of it,
-/// within one conversation. Written as 16 hexadecimal digits.
+/// The key by which a client's message is known when it comes again: the first 64 bits of the SHA-256 of the client's id of it, within
+/// one conversation. Written as 16 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct MessageKey(u64);
@@ -43,13 +43,13 @@ impl TryFrom<String> for MessageKey {
     }
 }
 
-/// What a client sends that concerns the core. Audio passes beside it.
+/// A client's input to the core. Audio passes beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientEvent {
     Text {
         text: Sensitive<String>,
-        /// By what the client knows the message when it sends it again.
+        /// The key by which the client knows the message when it sends it again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<MessageKey>,
     },
@@ -57,7 +57,7 @@ pub enum ClientEvent {
         mime_type: String,
         data: Sensitive<Arc<[u8]>>,
     },
-    /// The user can speak from now on: audio came for the first time. What is said passes by the core.
+    /// The user can speak from now on: audio came for the first time. The audio itself bypasses the core.
     MicrophoneOpened,
     /// The user has finished speaking and wants an answer.
     TurnComplete,
@@ -68,7 +68,7 @@ pub enum ClientEvent {
         call: CallNumber,
         way: CancelWay,
     },
-    /// The user wants to be asked again about what this standing approval covers.
+    /// The user wants to be asked again about the calls that this standing approval covers.
     Revoke {
         approval: QuestionNumber,
     },
@@ -80,7 +80,7 @@ pub enum ClientEvent {
     Lost,
 }
 
-/// By which way a user wants a call stopped.
+/// The way by which a user wants a call stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelWay {
@@ -102,7 +102,7 @@ impl CancelWay {
     }
 }
 
-/// By which way a user wants to be asked again.
+/// The way by which a user revokes a standing approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RevokeWay {
     /// `revoke` on the socket of a session by voice.
@@ -120,17 +120,17 @@ impl RevokeWay {
     }
 }
 
-/// What comes of a user's wish to have a call stopped.
+/// The outcome of a user's request to stop a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelOutcome {
-    /// It is stopped, and changes nothing.
+    /// The call is stopped, and changes nothing.
     Stopped,
-    /// What it changes has begun, and goes on: how it ends is told. It is not tried again if it fails.
+    /// The call's effect has begun and goes on: its end is told. It is not tried again if it fails.
     RunsOn,
-    /// It was to be stopped before, and goes on.
+    /// The stop was requested before, and the call goes on.
     AlreadyCancelled,
-    /// It has ended, also because it was stopped.
+    /// The call has ended, perhaps because it was stopped.
     Ended,
     /// There is no such call, or a handler asked for it.
     Unknown,
@@ -159,7 +159,7 @@ impl CancelOutcome {
     }
 }
 
-/// What the client is told. Shapes on the wire are the endpoint's.
+/// An update to the client. Shapes on the wire are the endpoint's.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClientUpdate {
     Transcript {
@@ -170,7 +170,7 @@ pub enum ClientUpdate {
         images: Vec<Image>,
     },
     ModelGenerating,
-    /// What was not played is void. The pump has already thrown it away.
+    /// The audio that was not played is void. The pump has already thrown it away.
     Interrupted,
     TurnComplete {
         turn: u64,
@@ -179,25 +179,25 @@ pub enum ClientUpdate {
     ToolsComplete {
         tool_count: usize,
     },
-    /// The user is to be asked. The driver adds the question's token, which it alone knows.
+    /// An approval request for the user. The driver adds the token, which it alone knows.
     ConfirmationRequest(Box<ConfirmationQuestion>),
-    /// What came of a question: once for each answer of the client's, and once where it was answered another way or closed.
+    /// The result of an approval request: once for each answer of the client's, and once if it was answered another way or closed.
     ConfirmationResult {
-        /// `None` where no question has the token.
+        /// `None` if no approval request has the token.
         call: Option<CallNumber>,
         response: Sensitive<Arc<ToolResponse>>,
     },
     /// The approvals that stand for calls of this session: all of them, after each change, and after [`ClientEvent::Revoke`].
     StandingApprovals(Vec<StandingApproval>),
-    /// What came of [`ClientEvent::Cancel`]: once for each.
+    /// The outcome of [`ClientEvent::Cancel`]: once for each.
     CancelResult {
         call: CallNumber,
         outcome: CancelOutcome,
     },
-    /// A piece of what a running call is going to bring.
+    /// A piece of a running call's output.
     ToolOutput {
         call: CallNumber,
-        /// From 1, one more with each piece that the call's handler gave: what was left out shows as a gap.
+        /// From 1, one more with each piece that the call's handler gave. A gap shows that pieces were left out.
         sequence: u32,
         data: Sensitive<Value>,
     },
@@ -210,7 +210,7 @@ pub enum ClientUpdate {
         transcripts: Vec<TranscriptEntry>,
     },
     Stopped,
-    /// The provider is gone; this is the connection that is tried next, counted from 1.
+    /// The provider is gone, and this connection is tried next, counted from 1.
     Reconnecting {
         attempt: u32,
     },
@@ -227,22 +227,21 @@ pub enum ClientUpdate {
     Custom(Value),
 }
 
-/// What the user is asked before a call runs.
+/// The approval request that the user sees before a call runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfirmationQuestion {
     pub call: CallNumber,
     pub question: QuestionNumber,
     pub tool: ToolId,
-    /// Those that will run, all of them.
+    /// All the arguments that the call will run with.
     pub arguments: Sensitive<Arc<Arguments>>,
-    /// The tool's template over the arguments, made safe to show; `None` where the tool has none, so that the arguments are what
-    /// the user decides by.
+    /// The tool's template over the arguments, made safe to show; `None` if the tool has none. Then the user decides by the arguments.
     pub preview: Option<Sensitive<String>>,
-    /// What the user should know before answering: that it was done before, or may have been.
+    /// A warning for the user before answering: the effect was done before, or may have been.
     pub warning: Option<String>,
-    /// Why the user is asked about this call, where not every call of the tool asks.
+    /// The reason for asking about this call, if the tool does not ask about every call.
     pub because: Option<String>,
-    /// What the user can have remembered; `None` where the next call of this kind asks again.
+    /// The approval that the user can have remembered; `None` if the next call of this kind asks again.
     pub remember: Option<RememberOffer>,
     /// What the tool's service asks, of a request that is none for consent: forms and links, [as clients show them].
     ///
@@ -258,7 +257,7 @@ pub struct Image {
     pub caption: Option<String>,
 }
 
-/// What an `error` message to the client says, as a code that programs can act on.
+/// The meaning of an `error` message to the client, as a code that programs can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
@@ -291,9 +290,9 @@ pub enum ErrorCode {
     ToolLoop,
     /// The model does not take this kind of input.
     Unsupported,
-    /// What the caller has shown does not count, or not any more.
+    /// The caller's credentials do not count, or not any more.
     Unauthorized,
-    /// The user is not served until a time.
+    /// The user is blocked until a time.
     Blocked,
     /// The server is shutting down.
     ShuttingDown,
@@ -330,20 +329,19 @@ impl ErrorCode {
         }
     }
 }
-/// Why a request ended before anybody answered it, in the details of its error: another one took its place.
+/// The reason, in an error's details, that an approval request ended unanswered: another one took its place.
 pub(crate) const REPLACED: &str = "replaced";
 
-/// Whether a request ended because another one took its place.
+/// Whether an approval request ended because another one took its place.
 pub fn is_replaced(response: &ToolResponse) -> bool {
     let details = response.error().and_then(|error| error.details.as_ref());
     details.is_some_and(|details| details["reason"] == REPLACED)
 }
 
-/// Earlier changes that one warning names, newest first.
+/// The number of earlier effects that one warning names, newest first.
 const WARNINGS_MAX: usize = 3;
 
-/// What the user should know before answering a question: each earlier change that it names, with its arguments where they are
-/// other ones.
+/// The warning to show with an approval request: each earlier effect that it names, with its arguments if they differ.
 pub fn warning(question: &Question) -> Option<String> {
     let newest = question.hazards.earlier.iter().rev();
     let sentences: Vec<String> = newest
@@ -366,7 +364,7 @@ pub fn asked_input(question: &Question) -> Option<Sensitive<InputRequest>> {
     asked.map(Sensitive)
 }
 
-/// Why the user is asked: in the words of the tool's author where there are any. `None` where the tool asks about every call, or where
+/// The reason for asking the user, in the words of the tool's author if there are any. `None` if the tool asks about every call, or if
 /// the [warning] says it.
 pub fn because(question: &Question) -> Option<String> {
     if question.because.is_some() {

@@ -1,4 +1,4 @@
-//! What a session is created with and keeps for its whole life, and what follows from that alone.
+//! The configuration that a session is created with and keeps for its whole life, and the facts that follow from it alone.
 
 use crate::context::ContextEstimate;
 use crate::limits::Limits;
@@ -19,10 +19,10 @@ pub struct SessionConfig {
     pub epoch: Epoch,
     pub tenant: TenantId,
     pub user_id: UserId,
-    /// What was proven of the caller.
+    /// The proven rights of the caller.
     #[serde(default)]
     pub rights: Rights,
-    /// What conditions of tools read beside the caller: the user's clock, and the configuration's values.
+    /// The facts beside the caller that conditions of tools read: the user's clock, and the configuration's values.
     #[serde(default)]
     pub given: Given,
     pub conversation_id: ConversationId,
@@ -32,15 +32,16 @@ pub struct SessionConfig {
     pub registry: Arc<Registry>,
     pub limits: Arc<Limits>,
     pub profile: Arc<ModelProfile>,
-    /// The model's name, for what is counted per model; empty where there is none.
+    /// The model's name, for counts per model; empty if there is none.
     #[serde(default)]
     pub model: Arc<str>,
-    /// What instruction and declarations take of the model's window, where the session says so: a chat does with its first turn.
+    /// The part of the model's window that instruction and declarations take, if the session reports it: a chat does with its first
+    /// turn.
     #[serde(default)]
     pub estimate: Option<ContextEstimate>,
     /// Milliseconds since the Unix epoch at timestamp zero.
     pub started_unix_ms: u64,
-    /// What was said before, from the log of the conversation or from the client's own account.
+    /// The conversation so far, from its log or from the client's own account.
     pub history: Vec<HistoryEntry>,
     /// The highest number that a call of the conversation had: the client knows calls by their numbers.
     pub last_call: CallNumber,
@@ -49,7 +50,7 @@ pub struct SessionConfig {
     /// Whether that client also shows what the service of a tool asks its user, and sends the answers.
     #[serde(default)]
     pub can_ask_input: bool,
-    /// What the user wants answered at once.
+    /// The user's request that is answered at once.
     pub pending_request: Option<String>,
 }
 
@@ -71,7 +72,7 @@ impl SessionConfig {
         tools.filter(|tool| tool.is_offered(&self.facts(self.started_unix_ms)))
     }
 
-    /// What conditions are judged by at a time, in milliseconds since the Unix epoch, before there are arguments.
+    /// The facts for conditions at a time, in milliseconds since the Unix epoch, before there are arguments.
     pub fn facts(&self, unix_ms: u64) -> Facts<'_> {
         Facts {
             rights: &self.rights,
@@ -84,13 +85,13 @@ impl SessionConfig {
         }
     }
 
-    /// From which the session counts what the ledger knows by number: higher than any process before it can have come, whatever
-    /// of that was saved.
+    /// The offset of the numbers by which the ledger knows this session's things: higher than any earlier process can have counted,
+    /// whatever it saved.
     pub(crate) fn numbers_of_epochs_before(&self) -> u64 {
         u64::from(self.epoch.0.saturating_sub(1)) << 32
     }
 
-    /// Whether the model waits for a tool's result: what the tool says, as far as the model can.
+    /// Whether the model waits for a tool's result: by the tool's declaration, as far as the model supports it.
     pub(crate) fn blocks(&self, tool: &Tool) -> bool {
         self.profile.calls.blocks(tool.behavior)
     }
@@ -107,8 +108,8 @@ impl SessionConfig {
         }
     }
 
-    /// When the model is to speak of an answer: where nothing says so, as its tool has it, but of failures as soon as it may,
-    /// since silence about them would leave the user waiting. `None` where the model is not told.
+    /// When the model is to speak of an answer. By default the tool decides, but failures are spoken of as soon as possible, since
+    /// silence about them would leave the user waiting. `None` if the model is not told.
     pub(crate) fn scheduling(
         &self,
         tool: &Tool,

@@ -1,6 +1,5 @@
-//! How full models' windows are: as estimated when the session begins, which is warned of then, and as providers count it, which is
-//! warned of once in a conversation and of each model.
-//! Knows no turn, no connection and no client.
+//! The use of models' windows: as estimated when the session begins, with a warning then, and as providers count it, with one warning
+//! per conversation and model. Knows no turn, no connection and no client.
 
 use crate::event::SessionEvent;
 use crate::model::Usage;
@@ -12,17 +11,17 @@ use std::sync::Arc;
 /// The part of a model's window, in percent, above which it is nearly full.
 pub const WINDOW_PERCENT_WARNED: u64 = 90;
 
-/// The tokens that a session takes before anybody has said a word. A token is reckoned as four characters.
+/// The tokens that a session takes before the first word. A token is estimated as four characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextEstimate {
     pub system_prompt_tokens: u64,
     pub tool_decl_tokens: u64,
-    /// Of what was said before the session.
+    /// Tokens of the conversation before the session.
     pub history_tokens: u64,
 }
 
 impl ContextEstimate {
-    /// All of it.
+    /// The sum of all.
     pub fn session_init_tokens(&self) -> u64 {
         self.system_prompt_tokens
             .saturating_add(self.tool_decl_tokens)
@@ -30,15 +29,15 @@ impl ContextEstimate {
     }
 }
 
-/// Characters divided by four, rounded up.
+/// Estimated tokens of a text: characters divided by four, rounded up.
 pub fn tokens(text: &str) -> u64 {
     (text.chars().count() as u64).div_ceil(4)
 }
 
-/// What one model's window holds at a moment.
+/// The use of one model's window at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextUse {
-    /// The model's name; empty where the session has none.
+    /// The model's name; empty if the session has none.
     pub model: Arc<str>,
     pub tokens: u64,
     pub window_tokens: u64,
@@ -51,14 +50,14 @@ impl ContextUse {
     }
 }
 
-/// Another model than the session's own, which answered a request of it.
+/// A model other than the session's own, which answered a request of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OtherModel {
     pub(crate) name: Arc<str>,
     pub(crate) window_tokens: u64,
 }
 
-/// Models that are remembered; a conversation asks few.
+/// The number of models that are remembered; a conversation asks few.
 const MODELS_MAX: usize = 64;
 
 /// The models that were warned of a nearly full window.
@@ -68,7 +67,7 @@ pub(crate) struct ContextWatch {
 }
 
 impl ContextWatch {
-    /// Says what the session begins with, where that is known.
+    /// Reports the estimated use at the session's beginning, if it is known.
     pub(crate) fn begin(step: &mut Step) {
         let Some(mut estimate) = step.config.estimate else {
             return;
@@ -97,14 +96,14 @@ impl ContextWatch {
         self.warned.extend(warned);
     }
 
-    /// A provider has counted an exchange. Gives what is to be told of a model: once, where its window is nearly full.
+    /// A provider has counted an exchange. Returns the warning about a model, once, if its window is nearly full.
     pub(crate) fn used(
         &mut self,
         usage: &Usage,
         other: Option<OtherModel>,
         step: &mut Step,
     ) -> Option<NearlyFull> {
-        // Some count no sum, and some only time.
+        // Some providers count no sum, and some only time.
         let counted = usage.input_tokens().saturating_add(usage.response_tokens);
         let tokens = match usage.total_tokens {
             0 => counted,
@@ -141,11 +140,11 @@ impl ContextWatch {
     }
 }
 
-/// A window of which it is to be warned.
+/// A window that needs a warning.
 #[derive(Debug)]
 pub(crate) struct NearlyFull {
     pub(crate) context: ContextUse,
-    /// It is that of the session's own model.
+    /// The window is that of the session's own model.
     pub(crate) is_own: bool,
 }
 

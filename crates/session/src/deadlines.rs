@@ -1,4 +1,4 @@
-//! The one table of everything that happens by itself: what is due, and when. Knows nothing of what becomes of it.
+//! The one table of deadlines: each due event, and its time. Knows nothing of the consequences.
 
 use crate::time::Timestamp;
 use windlass_store::QuestionNumber;

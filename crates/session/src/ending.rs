@@ -1,5 +1,5 @@
-//! How a session ends: whether it runs, drains or is over, and how long a farewell may take. That an end was asked for is part of
-//! the application state.
+//! The end of a session: whether it runs, drains or is over, and how long a farewell may take. The application state has the request for
+//! an end.
 
 use crate::client::ClientUpdate;
 use crate::deadlines::Deadline;
@@ -14,9 +14,9 @@ use windlass_tool::intent::EndAfter;
 #[derive(Debug, PartialEq, Eq)]
 enum Lifecycle {
     Running,
-    /// Over but for the started `writes` calls, which run to their end, and answers that the ledger has not taken yet.
+    /// Over except for started `writes` calls, which run to their end, and answers that the ledger has not taken yet.
     Draining(EndReason),
-    /// Over but for tasks, which may run for hours: client and provider are gone.
+    /// Over except for tasks, which may run for hours: client and provider are gone.
     Parted(EndReason),
     Over,
 }
@@ -24,7 +24,7 @@ enum Lifecycle {
 #[derive(Debug)]
 pub(crate) struct Ending {
     lifecycle: Lifecycle,
-    /// When the user will have heard what the model had said by the end of its last answer.
+    /// The time when the user will have heard the model's last answer.
     audio_ends: Timestamp,
 }
 
@@ -46,12 +46,12 @@ impl Ending {
         self.lifecycle == Lifecycle::Over
     }
 
-    /// What the model has said so far will have been played then.
+    /// The model's words so far will have been played at this time.
     pub(crate) fn audio_ends(&mut self, at: Timestamp) {
         self.audio_ends = at;
     }
 
-    /// The turn in which the end was asked for is over: what it said is still to be heard.
+    /// The turn that asked for the end is over. Its words are still to be heard.
     pub(crate) fn await_farewell(
         &self,
         state: &ApplicationState,
@@ -64,20 +64,20 @@ impl Ending {
         }
     }
 
-    /// Nothing more will come of the farewell: what of it has come is still to be heard.
+    /// No more words of the farewell will come. Earlier ones are still to be heard.
     pub(crate) fn hear_farewell_out(&self, state: &ApplicationState, step: &mut Step) {
         self.await_farewell(state, self.audio_ends.since(step.now), step);
     }
 
-    /// A user who speaks into the farewell has more to say: it is heard and answered first, or waited for in vain.
+    /// A user who speaks into the farewell has more to say: the session waits for that, and for the model's answer.
     pub(crate) fn postpone_farewell(&self, step: &mut Step) {
         if step.deadlines.is_set(Deadline::Farewell) {
             wait_for_farewell(step);
         }
     }
 
-    /// Whether the session ends now because a tool asked for it. An end that was asked for is never forgotten: at latest it comes
-    /// when the model stays silent.
+    /// Whether the session ends now because a tool asked for it. A requested end is never forgotten: it comes at latest when the model
+    /// stays silent.
     pub(crate) fn is_due(&self, state: &ApplicationState, step: &mut Step) -> bool {
         let Some(end) = state.pending_end.as_ref().filter(|_| self.is_running()) else {
             return false;
@@ -91,7 +91,7 @@ impl Ending {
         false
     }
 
-    /// Nothing begins any more, and nothing but what has begun is waited for.
+    /// Nothing begins any more. The session waits only for started work.
     pub(crate) fn begin(&mut self, reason: EndReason, step: &mut Step) {
         for deadline in [
             Deadline::ProviderSilence,
@@ -106,7 +106,7 @@ impl Ending {
         self.lifecycle = Lifecycle::Draining(reason);
     }
 
-    /// Nothing of what had begun is left but tasks.
+    /// Only tasks are left of the started work.
     pub(crate) fn parted(&mut self, step: &mut Step) {
         let Lifecycle::Draining(reason) = &self.lifecycle else {
             return;
@@ -119,7 +119,7 @@ impl Ending {
         self.lifecycle = Lifecycle::Parted(reason);
     }
 
-    /// What had begun has come to its end.
+    /// The started work has ended.
     pub(crate) fn drained(&mut self, step: &mut Step) {
         let (reason, has_parted) = match &self.lifecycle {
             Lifecycle::Running | Lifecycle::Over => return,
@@ -171,7 +171,7 @@ mod tests {
         assert!(!ending.is_due(later.get(), &mut step));
         let patience = Duration::from_secs(step.limits().provider_silence_seconds);
         assert_eq!(step.deadlines.next(), Some(step.now + patience));
-        // What is still to be heard of it is shorter than that, and is waited for in its place.
+        // The rest of the farewell is shorter than that, and is waited for in its place.
         ending.await_farewell(later.get(), Duration::ZERO, &mut step);
         assert!(step.deadlines.next() < Some(step.now + patience));
         ending.postpone_farewell(&mut step);

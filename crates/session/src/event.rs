@@ -52,18 +52,17 @@ pub enum SessionEvent {
     CallFinished(CallRecord),
     /// A call that did not run has its one response.
     CallRejected(CallRecord),
-    /// A delivery that was answered from an earlier call's running attempt or record.
+    /// A delivery was answered from an earlier call's running attempt or record.
     CallDeduplicated {
         call: CallNumber,
         rule: DuplicateRule,
         tool: Arc<str>,
-        /// That of the tool in this session; `None` where there is no such tool.
+        /// The tool's version in this session; `None` if there is no such tool.
         version: Option<Arc<str>>,
         /// The call whose handler asks.
         parent: Option<CallNumber>,
     },
-    /// What a delivery is answered that is answered from an earlier call: the whole of it. The model reads it shortened, like every
-    /// result.
+    /// The full answer to a delivery that repeats an earlier call. The model reads it shortened, like every result.
     CallAnsweredAgain {
         call: CallNumber,
         /// The call whose handler asks.
@@ -74,31 +73,31 @@ pub enum SessionEvent {
     ConfirmationRequested {
         call: CallNumber,
         tool: ToolId,
-        /// Why, where not every call of the tool asks.
+        /// The reason, if the tool does not ask about every call.
         because: Option<String>,
         expires_at_unix_ms: u64,
     },
-    /// What became of the question; `None` where no question has the token that came.
+    /// The resolution of an approval request. `call` is `None` if no request has the token that came.
     ConfirmationResolved {
         call: Option<CallNumber>,
         resolution: Resolution,
     },
-    /// An approval stands from now on for the calls that follow, or does so no longer. Which call runs by one, that call's record says.
+    /// An approval stands from now on for the calls that follow, or stands no longer. A call's record says which approval it runs by.
     StandingApproval {
         approval: QuestionNumber,
         tool: ToolId,
         note: StandingNote,
     },
-    /// What became of an effect whose outcome had been unknown.
+    /// The outcome of an effect that had been unknown.
     EffectSettled {
         call: CallNumber,
         tool: ToolId,
-        /// Of the tool that ran.
+        /// The version of the tool that ran.
         version: Arc<str>,
         effect_id: EffectId,
         succeeded: bool,
     },
-    /// How a call ended that was said to be at work, by its handler or by the service that had accepted it.
+    /// The end of a call that was said to be at work, by its handler or by the service that had accepted it.
     CallSettled(CallRecord),
     /// An attempt failed, and another one begins after this time.
     CallRetried {
@@ -114,23 +113,23 @@ pub enum SessionEvent {
     },
     /// All outcomes are stored again.
     OutcomesRecorded,
-    /// The user wants this call stopped, and that changes something: it is stopped, or is not tried again. The outcome is never
-    /// another one.
+    /// The user wants this call stopped, and that changes something: the call is stopped, or is not tried again. No other outcome
+    /// occurs.
     CancelRequested {
         call: CallNumber,
         tool: ToolId,
-        /// Of the tool that the call has.
+        /// The version of the call's tool.
         version: Arc<str>,
         way: CancelWay,
         outcome: CancelOutcome,
     },
-    /// Nobody waits for the call any more.
+    /// The call was cancelled: it is not waited for any more.
     CallCancelled(CallRecord),
-    /// A result that was kept for the next connection and is given up, because more wait than may: the model is not told of it.
+    /// A result that was kept for the next connection is dropped, because too many wait: the model is not told of it.
     LateResultDropped {
         call: CallNumber,
     },
-    /// A result that came after its call had ended; recorded, not spoken of.
+    /// A result came after its call had ended. It is recorded, and not spoken of.
     CallReturnedLate {
         call: CallNumber,
     },
@@ -142,19 +141,19 @@ pub enum SessionEvent {
     },
     IntentApplied {
         call: CallNumber,
-        /// Whose result asked for it, as far as that is known.
+        /// The tool whose result asked for it, as far as that is known.
         tool: Option<ToolId>,
         intent: Box<Intent>,
         change: StateChange,
     },
-    /// What a result asked for is not done. The text is for the tool's author, and has nothing of what was given.
+    /// An intent of a result is not carried out. The text is for the tool's author, and shows nothing of the given values.
     IntentRejected {
         call: CallNumber,
         tool: Option<ToolId>,
         intent: Box<Intent>,
         problem: String,
     },
-    /// The model left out what the schema has defaults for: [`CallFacts::defaults_applied`].
+    /// The model left out arguments for which the schema has defaults: [`CallFacts::defaults_applied`].
     DefaultsApplied {
         facts: Arc<CallFacts>,
     },
@@ -187,7 +186,7 @@ pub enum SessionEvent {
     ProviderResumable {
         resumable: bool,
     },
-    /// The provider sent what is no message of its protocol, or fields that nobody knows.
+    /// The provider sent an invalid message, or unknown fields.
     ProviderOddity {
         problem: String,
     },
@@ -203,15 +202,15 @@ pub enum SessionEvent {
         turn: u64,
     },
     Usage(Usage),
-    /// What the session begins with.
+    /// The estimated use of the window when the session begins.
     ContextEstimated {
         estimate: ContextEstimate,
         context: ContextUse,
     },
-    /// What one exchange has made of a model's window, as its provider counts.
+    /// The use of a model's window after one exchange, as its provider counts.
     ContextUsed(ContextUse),
-    /// Over 90 % of a model's window is taken. Said of the estimate when a session begins, and once of what a provider has counted, in
-    /// a conversation and of each model.
+    /// Over 90 % of a model's window is taken. Sent for the estimate when a session begins, and for a provider's count once per
+    /// conversation and model.
     ContextNearlyFull {
         context: ContextUse,
         is_estimate: bool,
@@ -225,7 +224,7 @@ pub enum SessionEvent {
     /// `audit.log` of a handler.
     AuditNote {
         call: CallNumber,
-        /// Which of the arguments are sensitive, so that they can be left out of what the handler says.
+        /// The tool. It says which arguments are sensitive, so that they can be left out of the handler's text.
         tool: Arc<Tool>,
         arguments: Sensitive<Arc<Arguments>>,
         event: String,
@@ -235,7 +234,7 @@ pub enum SessionEvent {
 
 #[derive(Clone, Debug)]
 pub struct CallStarted {
-    /// Shared with whatever else tells of this call.
+    /// Shared with all other events of this call.
     pub facts: Arc<CallFacts>,
     pub attempt: u32,
     /// The phrase for people, from the tool's template.
@@ -265,12 +264,12 @@ impl CallStarted {
     }
 }
 
-/// All that the audit and the metrics need of one answered call.
+/// The facts about one answered call for the audit and the metrics.
 #[derive(Clone, Debug)]
 pub struct CallRecord {
     pub(crate) slot: Slot,
     pub effect_id: Option<EffectId>,
-    /// Why the user was asked about the call, or was not, of a tool that asks or of a call that could do harm.
+    /// Why the user was asked about the call, or was not, if the tool asks or the call could do harm.
     pub consent: Option<Arc<ConsentReason>>,
     pub response: Sensitive<Arc<ToolResponse>>,
 }
@@ -294,7 +293,7 @@ impl CallRecord {
         Self { consent, ..self }
     }
 
-    /// Of a call that names no tool there is, for programs that test what they make of events.
+    /// The record of a call that names no existing tool, for programs that test how they take events.
     pub fn of_unknown_tool(
         call: CallNumber,
         tool_name: impl Into<Arc<str>>,
@@ -321,12 +320,12 @@ impl CallRecord {
         &self.slot.name
     }
 
-    /// The same for those who show or write it: the beginning of a name that no tool can have.
+    /// The same for display and logs: of a name that no tool can have, the beginning alone.
     pub fn shown_name(&self) -> &str {
         shorten(&self.slot.name)
     }
 
-    /// `None` where there is no such tool.
+    /// `None` if there is no such tool.
     pub fn tool(&self) -> Option<&Arc<Tool>> {
         self.slot.tool()
     }
@@ -344,12 +343,12 @@ impl CallRecord {
         &self.slot.key
     }
 
-    /// With defaults applied and clamps made; `None` where they do not satisfy the tool's schema, or were not looked at.
+    /// The arguments with defaults applied and clamps made; `None` if they do not satisfy the tool's schema, or were not looked at.
     pub fn arguments(&self) -> Option<&Sensitive<Arc<Arguments>>> {
         self.slot.valid_arguments()
     }
 
-    /// As far as anybody could read them, whether or not the tool would take them.
+    /// The arguments as far as they could be read, whether or not the tool would take them.
     pub fn asked_arguments(&self) -> Option<&Arguments> {
         let completed = self.slot.completed();
         let completed = completed.map(|completed| completed.arguments.expose().as_ref());
@@ -365,12 +364,12 @@ impl CallRecord {
     }
 }
 
-/// What the user, or time, said to a confirmation.
+/// The resolution of an approval request, by the user or by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resolution {
     Approved,
     Declined,
-    /// Nobody answered in time.
+    /// The user did not answer in time.
     Expired,
     /// The call was taken back, or the change was made meanwhile.
     Withdrawn,
@@ -380,7 +379,7 @@ pub enum Resolution {
     Refused,
 }
 
-/// What has become of a standing approval.
+/// A change of a standing approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StandingNote {
     /// The user gave it with the approval of this call.
@@ -395,7 +394,7 @@ pub enum StandingNote {
     },
 }
 
-/// Which rule recognised a repeat.
+/// The rule that recognised a repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DuplicateRule {
     /// Same delivery, same arguments.
@@ -404,30 +403,30 @@ pub enum DuplicateRule {
     SameEffectRunning,
     /// Same effect, and the user is being asked about it.
     SameEffectAsked,
-    /// Same effect, finished: what was done is told again.
+    /// Same effect, finished: its outcome is told again.
     SameEffectFinished,
-    /// The user said no to it.
+    /// The user denied it.
     SameEffectDenied,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LatencyLimit {
-    /// The tool's own.
+    /// The tool's own limit.
     Tool,
-    /// That of retrieval calls in this mode.
+    /// The limit of retrieval calls in this mode.
     Retrieval,
-    /// The sum of a turn's calls.
+    /// The limit of the sum of a turn's calls.
     Turn,
 }
 
-/// What one turn amounted to.
+/// The counters of one turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnSummary {
     pub calls: u32,
     pub retrieval_calls: u32,
     pub refusals: u32,
     pub repeats: u32,
-    /// Milliseconds that tools took, added up.
+    /// Milliseconds of all tool runs together.
     pub latency_ms: u64,
     pub duration_ms: u64,
     pub interrupted: bool,

@@ -1,5 +1,5 @@
-//! What is known of a call before it runs: the delivery that asked for it, and the tool and the arguments that were found in
-//! it. It never changes, so that events, outputs and the session's own tables share one account of each call.
+//! The facts of a call before it runs: the delivery that asked for it, and the tool and the arguments found in it. They never change, so
+//! that events, outputs and the session's own tables share one account of each call.
 
 use crate::hash::BuildQuickHasher;
 use serde::{Serialize, Serializer};
@@ -18,7 +18,7 @@ pub(crate) struct Delivered {
     pub(crate) number: CallNumber,
     pub(crate) batch: u64,
     pub(crate) key: HashedKey,
-    /// The provider's id, where that is not the key.
+    /// The provider's id, if that is not the key.
     pub(crate) unstable_id: Option<Arc<str>>,
     /// As the model spelt it.
     pub(crate) name: Arc<str>,
@@ -54,21 +54,21 @@ impl Delivered {
     }
 }
 
-/// A delivery's identity. Its text, which the audit has, is `provider:ID`, `hash:TURN:HEX`, `question:call-NUMBER`,
-/// `effect:ID`, or `handler:PARENT/ORDINAL`, with the parent's effect where a change is asked for, else with its call.
+/// A delivery's identity. Its text in the audit is `provider:ID`, `hash:TURN:HEX`, `question:call-NUMBER`, `effect:ID`, or
+/// `handler:PARENT/ORDINAL`. There PARENT is the parent's effect for a change, otherwise its call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeliveryKey {
-    /// The provider's id, where it can be trusted to be one.
+    /// The provider's id, if it is reliable.
     Provider(Arc<str>),
-    /// The first bytes of a hash of what was asked for, in which turn.
+    /// The turn, and the first bytes of a hash of the request.
     Hash { turn: u64, hash: [u8; 8] },
-    /// No provider message of this session asked for it: the user was asked before.
+    /// The call comes from an earlier approval request, and from no provider message of this session.
     Question(CallNumber),
-    /// No provider message of this session asked for it: it was done, or begun, before.
+    /// The call comes from an earlier effect, and from no provider message of this session.
     Effect(EffectId),
-    /// The handler of another call asked for it: for a further change, which is known by the parent's effect and a count of its
-    /// changes, or for the how manieth call of any kind.
+    /// The handler of another call asked for it. A change is known by the parent's effect and a count of its changes, any other call by
+    /// a count of all calls.
     Handler {
         parent: CallNumber,
         effect: Option<EffectId>,
@@ -77,13 +77,13 @@ pub enum DeliveryKey {
 }
 
 impl DeliveryKey {
-    /// Whether the delivery is known by the provider's id, and not by what it asks for.
+    /// Whether the delivery is known by the provider's id, and not by its request.
     pub(crate) fn is_stable(&self) -> bool {
         matches!(self, Self::Provider(_))
     }
 }
 
-/// A key with its hash, for which several tables ask.
+/// A key with its hash, which several tables use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HashedKey {
     hash: u64,
@@ -111,7 +111,7 @@ impl Hash for HashedKey {
     }
 }
 
-/// Kinds of keys need not differ in it, because equal hashes are always followed by a comparison.
+/// The hash need not tell kinds of keys apart, because equal hashes are always followed by a comparison.
 impl Hash for DeliveryKey {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         match self {
@@ -156,7 +156,7 @@ impl Serialize for DeliveryKey {
     }
 }
 
-/// A delivery whose tool is there, and whose arguments were completed. Every clone of its `Arc` is the same account.
+/// A delivery whose tool exists, and whose arguments were completed. Every clone of its `Arc` is the same account.
 pub struct CallFacts {
     pub(crate) delivered: Delivered,
     pub(crate) tool: Arc<Tool>,
@@ -198,32 +198,32 @@ impl fmt::Debug for CallFacts {
     }
 }
 
-/// A delivery in which nothing was found that could run.
+/// A delivery without a call that could run.
 #[derive(Debug)]
 pub(crate) struct Unexamined {
     delivered: Delivered,
     tool: Option<Arc<Tool>>,
-    /// As they came; `None` where nobody could read them, so that nothing repeats them.
+    /// The arguments as they came; `None` if they could not be read, so that nothing repeats them.
     arguments: Option<Sensitive<Arguments>>,
 }
 
-/// Where an answer goes, and what was asked for. A clone shares the account of it.
+/// The destination of an answer, and its request. A clone shares the account.
 #[derive(Clone, Debug)]
 pub(crate) enum Slot {
     /// The arguments satisfy the tool's schema.
     Valid(Arc<CallFacts>),
-    /// They do not, so that nobody vouches for them.
+    /// The arguments do not satisfy the schema, and are not trusted.
     Invalid(Arc<CallFacts>),
     Unexamined(Arc<Unexamined>),
 }
 
 impl Slot {
-    /// Of a call that nobody could read.
+    /// The slot of a call that could not be read.
     pub(crate) fn unreadable(delivered: Delivered) -> Self {
         Self::refused(delivered, None, None)
     }
 
-    /// Of a call that was refused before its arguments were looked at.
+    /// The slot of a call that was refused before its arguments were looked at.
     pub(crate) fn refused(
         delivered: Delivered,
         tool: Option<Arc<Tool>>,
@@ -256,7 +256,7 @@ impl Slot {
         }
     }
 
-    /// `None` where there is no such tool.
+    /// `None` if there is no such tool.
     pub(crate) fn tool(&self) -> Option<&Arc<Tool>> {
         match self {
             Self::Valid(facts) | Self::Invalid(facts) => Some(&facts.tool),
@@ -264,7 +264,7 @@ impl Slot {
         }
     }
 
-    /// Those that somebody vouches for.
+    /// The arguments that satisfy the tool's schema.
     pub(crate) fn valid_arguments(&self) -> Option<&Sensitive<Arc<Arguments>>> {
         match self {
             Self::Valid(facts) => Some(facts.arguments()),
@@ -272,7 +272,7 @@ impl Slot {
         }
     }
 
-    /// What was asked for, where it was looked at.
+    /// The completed arguments, if they were looked at.
     pub(crate) fn completed(&self) -> Option<&Completed> {
         match self {
             Self::Valid(facts) | Self::Invalid(facts) => Some(&facts.completed),
@@ -280,7 +280,7 @@ impl Slot {
         }
     }
 
-    /// What was asked for, where it was refused before.
+    /// The arguments as they came, if the call was refused before they were looked at.
     pub(crate) fn as_it_came(&self) -> Option<&Arguments> {
         match self {
             Self::Valid(_) | Self::Invalid(_) => None,
@@ -288,8 +288,8 @@ impl Slot {
         }
     }
 
-    /// Whether two deliveries ask for the same. A repeat is told from another request under the same id by the arguments
-    /// themselves: what a model sends may be made to have any hash.
+    /// Whether two deliveries ask for the same. The arguments themselves tell a repeat from another request under the same id: a model
+    /// can be made to send text with any hash.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let asks_the_same = match (self.completed(), other.completed()) {
             (Some(one), Some(other)) => one == other,
@@ -311,15 +311,15 @@ impl Deref for Slot {
     }
 }
 
-/// The longest name that a tool can have, about: what is said of a longer one is its beginning.
+/// Bytes of the longest tool name, about. A longer name is shown shortened.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Names come from the model; what is said back of them is bounded.
+/// Names come from the model, so their repetition is bounded.
 pub(crate) fn shorten(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_BYTES_MAX)]
 }
 
-/// Arguments with their defaults and clamps, and what those changed: from two that are equal, equal ones were given.
+/// Arguments with their defaults and clamps, and the changes by these. Equal values come from equal arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Completed {
     pub(crate) arguments: Sensitive<Arc<Arguments>>,

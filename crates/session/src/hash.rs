@@ -1,5 +1,5 @@
-//! Quick hashing for what one session compares, ids and arguments, and the bound of its tables. The same on every run, so
-//! that a replay does what the original did. No signature: if hashes are equal, the caller compares the things themselves.
+//! Quick hashing for the ids and arguments that one session compares, and the bound of its tables. The hashes are the same on every run,
+//! so that a replay does what the original did. They are no signature: if hashes are equal, the caller compares the things themselves.
 
 use lru::LruCache;
 use std::hash::Hash;
@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 /// Builds the hashers of a session's own tables, whose order nothing depends on.
 pub(crate) type BuildQuickHasher = foldhash::fast::FixedState;
 
-/// From the first entry too many on, each new one takes the place of the oldest in the memory that this one had.
+/// Bounds a table. Once it is full, each new entry takes the place and the memory of the oldest.
 pub(crate) fn bound<K: Hash + Eq, V>(
     entries: &mut LruCache<K, V, BuildQuickHasher>,
     entries_max: usize,

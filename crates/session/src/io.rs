@@ -1,4 +1,4 @@
-//! The core's one way in and its one list out. The driver performs every output and answers those that ask.
+//! The core's one input and its one list of outputs. The driver performs every output and answers those that ask.
 
 use crate::client::{ClientEvent, ClientUpdate};
 use crate::event::{EndReason, SessionEvent};
@@ -24,7 +24,7 @@ use windlass_tool::input::SentInput;
 use windlass_tool::kind::RateLimit;
 use windlass_tool::sensitive::Sensitive;
 
-/// What happens to a session, one thing at a time, each with its time.
+/// An input of a session. Inputs come one at a time, each with its time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
@@ -34,17 +34,18 @@ pub enum Input {
     /// A request to a text model begins or ends.
     Request(RequestEvent),
     Client(ClientEvent),
-    /// What the conversation already has: open questions, results that no model has heard, and, where the session goes on in
-    /// another process, what it had left. Given once, before anything else; not at all where there is nothing.
+    /// The state of the conversation at the session's beginning: open approval requests, results that no model has heard, and, if the
+    /// session goes on in another process, its saved state. Given once, before anything else; not given if there is nothing.
     Began(Box<Began>),
-    /// The user answers a question. The driver has found it by its token; `None` where the token is unknown, forged or another's.
+    /// The user answers an approval request. The driver has found it by its token; `None` if the token is unknown, forged or another
+    /// user's.
     Answered {
         question: Option<Box<Question>>,
         approved: bool,
-        /// Of a denial, as [`windlass_store::denial_reason`] keeps it.
+        /// The reason of a denial, as [`windlass_store::denial_reason`] keeps it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Sensitive<String>>,
-        /// Of an approval: the user wants it to stand for calls with the same values. Whether it does, the tool and the ledger say.
+        /// With an approval: the user wants it to stand for calls with the same values. The tool and the ledger decide whether it does.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         remember: bool,
         /// What the user gives the service of a tool that asks for it.
@@ -62,7 +63,7 @@ pub enum Input {
         call: CallNumber,
         reply: Result<Box<Reply>, StoreProblem>,
     },
-    /// What the log of the conversation says that this session has not caused itself.
+    /// News of the conversation's log that this session has not caused itself.
     News(Vec<News>),
     /// The answer to [`Output::CheckRate`].
     RateChecked {
@@ -74,51 +75,51 @@ pub enum Input {
         call: CallRef,
         result: HandlerResult,
     },
-    /// A running attempt says something.
+    /// A running attempt sends a message.
     HandlerMessage {
         call: CallRef,
         message: HandlerMessage,
     },
     /// The server is shutting down: tell the client, let started writes end.
     Shutdown,
-    /// A deadline of the session's next deadline has come.
+    /// The time of the session's next deadline has come.
     Tick,
 }
 
-/// Something that has become known of an effect or a question, with the rows as they are by then.
+/// News of an effect or an approval request, with the rows as they are by then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum News {
-    /// An effect began, or is known to have ended in another way than before.
+    /// An effect began, or its known outcome has changed.
     Effect(Box<Effect>),
-    /// A question that this session asked was answered, or closed.
+    /// A request of this session was answered, or closed.
     Question(Box<Question>),
-    /// A run that no session of its own had wants something of this one.
+    /// An approved run of another session has intents for this session.
     Asked(LegRequest),
     /// A person has answered a ticket of the conversation.
     TicketReply(Box<TicketReply>),
-    /// An entry about what handlers keep for the conversation, of whichever session: the log's order is the order in which they
-    /// changed. With the number of the entry where it is the session's own.
+    /// An entry about the values that handlers keep for the conversation, from any session: the log's order is the order of the changes.
+    /// With the number of the entry if it is the session's own.
     State {
         kept: Box<KeptState>,
         own: Option<LegNumber>,
     },
-    /// The user wants no more of a task that this session runs.
+    /// The user wants a task of this session stopped.
     CancelRequested(EffectId),
-    /// A standing approval was given, used or ended, by whichever session.
+    /// A standing approval was given, used or ended, in any session.
     Standing(Box<StandingNews>),
 }
 
-/// What the log says of standing approvals.
+/// The log's news of standing approvals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StandingNews {
-    /// Those of the conversation, as they are by then.
+    /// The standing approvals of the conversation, as they are by then.
     pub standing: Vec<StandingApproval>,
-    /// What commands of this session have changed.
+    /// The changes by commands of this session.
     pub own: Vec<StandingChange>,
 }
 
-/// Why the store has not answered. For the log.
+/// The reason why the store has not answered, for the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("the store does not answer: {problem}")]
 pub struct StoreProblem {
@@ -132,40 +133,40 @@ pub enum RateDecision {
     Refused { retry_after: Duration },
 }
 
-/// What the driver is to do, in this order. What is large and rare is boxed, because every output is moved several times.
+/// The driver's orders, in this sequence. Large and rare contents are boxed, because every output is moved several times.
 #[derive(Debug)]
 pub enum Output {
     /// Write entries into the log of the conversation.
     Append(Vec<NewEntry>),
-    /// The model is given external content: store that of the conversation, before any later request. Said once.
+    /// The model is given external content: store that the conversation has some, before any later request. Given once.
     Taint,
-    /// Ask the ledger what becomes of a call, and answer with [`Input::Decided`].
+    /// Ask the ledger to decide about a call, and answer with [`Input::Decided`].
     Request {
         call: CallNumber,
         request: Box<Request>,
     },
-    /// The user's answer to a question. The driver adds the token that was shown, and answers with [`Input::Decided`].
+    /// The user's answer to an approval request. The driver adds the token that was shown, and answers with [`Input::Decided`].
     Answer {
         call: CallNumber,
         question: QuestionNumber,
         answer: Box<AnswerRequest>,
     },
-    /// Nobody waits for a request or an answer any more: what it began has not begun.
+    /// A request or an answer is not waited for any more: an effect that it began counts as not begun.
     Abandon {
         nonce: Nonce,
         effect_id: EffectId,
         /// The approval request that the answer was for.
         question: Option<QuestionNumber>,
     },
-    /// Store how an attempt ended, and answer with [`Input::Recorded`]. Where the store does not take it, it is tried again until
-    /// it does, and nothing of the conversation is asked of the store before it.
+    /// Store how an attempt ended, and answer with [`Input::Recorded`]. If the store does not take it, the driver tries until it does,
+    /// and asks the store nothing else about the conversation before.
     Record {
         call: CallNumber,
         record: Box<Record>,
     },
-    /// Nobody asks these any more.
+    /// These approval requests are not wanted any more.
     Withdraw(Vec<WithdrawnQuestion>),
-    /// The user wants to be asked again: this standing approval ends, before any later request.
+    /// The user revokes this standing approval: it ends before any later request.
     Revoke(QuestionNumber),
     /// The model has heard how these ended.
     Heard {
@@ -179,13 +180,13 @@ pub enum Output {
         limit: RateLimit,
         charge: RateCharge,
     },
-    /// Keep how far a task is.
+    /// Keep a task's progress.
     Progress(Box<TaskProgress>),
-    /// Keep that the user wants no more of a task.
+    /// Keep that the user wants a task stopped.
     CancelTask(EffectId),
-    /// Run the handler. There is no other way to one.
+    /// Run the handler. No other output leads to one.
     StartCall(AdmittedCall),
-    /// Tell the attempt that nobody waits for it. With `drop`, stop it; else let it run to its end.
+    /// Tell the attempt that its result is not waited for. With `drop`, stop it; otherwise let it run to its end.
     AbortCall {
         call: CallRef,
         drop: bool,
@@ -195,43 +196,42 @@ pub enum Output {
         reply: ReplyNumber,
         response: Sensitive<Arc<ToolResponse>>,
     },
-    /// Close the provider's connection if there is one, and open the next, which takes up the session by this handle or
-    /// begins it afresh. The first connection of a session is opened without being asked for. What becomes of it comes as
-    /// [`Input::Connection`].
+    /// Close the provider's connection if there is one, and open the next, which takes up the session by this handle or begins it
+    /// afresh. The first connection of a session is opened without this output. The result comes as [`Input::Connection`].
     Connect {
         generation: u64,
         handle: Option<Sensitive<String>>,
-        /// Whether history will be the first that is sent; some providers have to be told in the setup.
+        /// Whether history is sent first. Some providers have to be told in the setup.
         history_follows: bool,
     },
     SendModel(ModelCommand),
     SendClient(ClientUpdate),
-    /// Throw away audio that was not played, and what still arrives, until [`Output::AcceptAudio`].
+    /// Throw away audio that was not played, and audio that still arrives, until [`Output::AcceptAudio`].
     DiscardAudio,
     /// A new answer may be heard again.
     AcceptAudio,
-    /// From now on audio of the model goes, or does not go, to the client.
+    /// From now on the model's audio goes, or does not go, to the client.
     SuppressAudio(bool),
     /// Hold the microphone back, or let it through.
     HoldMicrophone(bool),
     Event(SessionEvent),
-    /// The session is over for its client and its provider, which nothing that follows concerns. Tasks that it has begun still run:
-    /// the rest is to be fed on until [`Output::Close`]. Only by voice.
+    /// The session is over for its client and its provider, which no later output concerns. Its tasks still run: feed the core on until
+    /// [`Output::Close`]. Only by voice.
     Part(EndReason),
     /// The session is over. No further output follows.
     Close(EndReason),
 }
 
 impl Input {
-    /// Whether a session is worth saving anew after this: what is typed may wait for the provider.
+    /// Whether this input makes the session worth saving: typed text may wait for the provider.
     pub fn brings_words(&self) -> bool {
         matches!(self, Self::Client(ClientEvent::Text { .. }))
     }
 }
 
 impl Output {
-    /// Whether a session is worth saving anew after this: something was said or changed, a turn has ended, or the session's
-    /// state has changed. Several of them in one step are worth one save.
+    /// Whether this output makes the session worth saving: something was said or changed, a turn has ended, or the session's state has
+    /// changed. Several such outputs in one step are worth one save.
     pub fn is_worth_saving(&self) -> bool {
         let event = match self {
             Self::Event(event) => event,
@@ -254,7 +254,7 @@ pub struct AnswerRequest {
     pub nonce: Nonce,
     pub effect_id: EffectId,
     pub verdict: windlass_store::command::AnswerVerdict,
-    /// The attempt that this approval began, that has failed, and that is tried again.
+    /// The failed attempt that this approval began, if it is tried again.
     pub again: Option<AttemptNumber>,
 }
 
@@ -271,14 +271,14 @@ impl AnswerRequest {
     }
 }
 
-/// Whether asking the limit uses up a part of it.
+/// Whether the check uses up a part of the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateCharge {
     /// The call runs next.
     Charge,
-    /// Only ask: the call may come to something else than a run.
+    /// Only ask: the call may end without a run.
     Peek,
-    /// The call has begun, after it was asked for: nobody waits for an answer.
+    /// The call has begun after its check: no answer is awaited.
     Note,
 }
 

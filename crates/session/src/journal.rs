@@ -1,5 +1,5 @@
-//! What is recorded of a session so that it can be run again: its configuration, its inputs in the order in which they
-//! were taken, and what came out of each. Owns the form of a journal's lines; knows no file and no handler.
+//! The record of a session from which it can be run again: its configuration, its inputs in their order, and the outputs of each. Owns
+//! the form of a journal's lines; knows no file and no handler.
 
 use crate::client::ClientUpdate;
 use crate::io::{Input, Output};
@@ -19,7 +19,7 @@ use windlass_tool::version::Version;
 /// The version of this form. A journal of another version is not read: the core that wrote it was another one.
 pub const JOURNAL_VERSION: u32 = 12;
 
-/// Characters of an output's text. What is longer is cut, and is compared by a sum of the rest.
+/// Characters of an output's text. The rest is cut, and compared by its sum.
 const OUTPUT_CHARACTERS_MAX: usize = 2_000;
 
 /// One line of a journal, as JSON.
@@ -29,8 +29,7 @@ pub enum Line {
     /// The first line.
     Header(Box<Header>),
     Step(Step),
-    /// From here on arguments are left out for the sake of this tool, which marks some as sensitive; what follows can be
-    /// read, and not be compared.
+    /// From here on arguments are left out because of this tool, which marks some as sensitive. The rest can be read, but not compared.
     Partial {
         tool: String,
     },
@@ -42,22 +41,22 @@ pub enum Line {
 pub struct Header {
     pub version: u32,
     pub registry_version: String,
-    /// What the configuration had made of each tool, by its id. Without, nothing is known of it.
+    /// The configuration's changes to each tool, by its id. Without an entry, a tool's changes are unknown.
     #[serde(default)]
     pub tools: BTreeMap<String, Tightening>,
     /// The session's version of each tool that has several, by its id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<String, Version>,
-    /// Without its registry. The clock's reading at timestamp zero is in it.
+    /// The configuration without its registry. It holds the clock's reading at timestamp zero.
     pub session: SessionConfig,
-    /// What came out before the first input.
+    /// The outputs before the first input.
     pub outputs: Vec<String>,
 }
 
-/// One input and what it caused.
+/// One input and its outputs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Step {
-    /// From 1, and one more with each step that is recorded: what is left out or moved shows, though it changed nothing.
+    /// From 1, one more with each recorded step. A step that is left out or moved shows, even if it changed nothing.
     pub number: u64,
     pub at: Timestamp,
     pub input: Input,
@@ -65,7 +64,7 @@ pub struct Step {
     pub outputs: Vec<String>,
 }
 
-/// What of tools the configuration may have changed, as they are.
+/// The settings of all tools that the configuration may have changed, as they are.
 pub fn settings_of(registry: &Registry) -> BTreeMap<String, Tightening> {
     let settings = registry.tools().map(|tool| {
         let versions: Vec<&Arc<Tool>> = registry.versions_of(tool.id.as_str()).collect();
@@ -81,7 +80,7 @@ pub fn settings_of(registry: &Registry) -> BTreeMap<String, Tightening> {
     settings.collect()
 }
 
-/// The versions that a registry has of the tools that have several.
+/// The chosen versions of the tools that have several.
 pub fn versions_of(registry: &Registry) -> BTreeMap<String, Version> {
     let chosen = registry.chosen();
     chosen
@@ -107,14 +106,14 @@ fn setting_of(tool: &Tool) -> Tightening {
     }
 }
 
-/// No roles are said by saying nothing: an empty list would be nobody.
+/// No list means no roles: an empty list would admit no one.
 fn named(roles: &BTreeSet<Role>) -> Option<BTreeSet<Role>> {
     (!roles.is_empty()).then(|| roles.clone())
 }
 
-/// Outputs as a journal holds them: enough to tell two apart, in words that a person can read. What is wrapped as
-/// sensitive stays out. What acts on the world, the model and the client is told apart by a sum: all of it follows from
-/// inputs, which stand in the journal as they are for as long as outputs do. Events say the same once more, without one.
+/// Outputs in a journal's form: enough to tell two apart, in words that a person can read. Sensitive content stays out; a sum tells
+/// apart outputs to the world, the model and the client. All of them follow from inputs, which stand in the journal for as long as
+/// outputs do. Events say the same once more, without a sum.
 pub fn texts_of(outputs: &[Output]) -> Vec<String> {
     let text = |output| {
         let text = shortened(format!("{output:?}"));
@@ -126,7 +125,7 @@ pub fn texts_of(outputs: &[Output]) -> Vec<String> {
     outputs.iter().map(text).collect()
 }
 
-/// What an output's words do not show. The frames of a camera are no part of it: a journal has none.
+/// The content that an output's text does not show. The frames of a camera are left out: a journal has none.
 fn left_out(output: &Output) -> Option<Value> {
     Some(match output {
         Output::StartCall(call) => json!(call.arguments()),
@@ -178,8 +177,8 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Begins it with the registry at hand, whose version may be another one than the header's. Returns what comes out
-    /// before the first input, too.
+    /// Begins the session with the registry at hand, whose version may differ from the header's. Returns also the outputs before the
+    /// first input.
     pub fn begin(config: SessionConfig, registry: Arc<Registry>) -> (Self, Vec<String>) {
         let mut outputs = Vec::new();
         let config = SessionConfig { registry, ..config };
@@ -193,7 +192,7 @@ impl Replay {
         self.session.is_over()
     }
 
-    /// Gives it one input and returns what comes out.
+    /// Gives the session one input and returns its outputs.
     pub fn step(&mut self, at: Timestamp, input: Input) -> Vec<String> {
         self.outputs.clear();
         self.session.handle(at, input, &mut self.outputs);

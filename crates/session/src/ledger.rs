@@ -1,5 +1,5 @@
-//! A call in the ledger's words, and the ledger's rows in those of a call: what a request holds, what the record of an effect or a
-//! question says. It decides nothing.
+//! The translation between calls and the ledger's rows: the contents of a request, and the meaning of an effect's or an approval
+//! request's record. It decides nothing.
 
 use crate::event::SessionEvent;
 use crate::facts::Completed;
@@ -21,19 +21,18 @@ use windlass_tool::kind::Reach;
 use windlass_tool::registry::{Registry, STEERING_TOOLS, Tool};
 use windlass_tool::sensitive::Sensitive;
 
-/// How much longer than its tool's timeout an attempt holds its lease: what it takes to record how it ended.
+/// Milliseconds that an attempt holds its lease beyond its tool's timeout: the time to record how it ended.
 const LEASE_MARGIN_MS: u64 = 5_000;
 
-/// Characters of a result that a service calls back with.
+/// Characters of a result in a service's callback.
 const CALLED_BACK_CHARACTERS_MAX: usize = 262_144;
 
-/// Whether the ledger decides about a tool's calls: whatever changes something outside, whatever nobody waits for, and whatever needs
-/// consent.
+/// Whether the ledger decides about a tool's calls: the tool changes something outside, runs in the background, or needs consent.
 pub(crate) fn decides_about(tool: &Tool) -> bool {
     tool.runs_in_background() || decides_about_nested(tool)
 }
 
-/// The same of calls that handlers make, and wait for.
+/// The same for calls that handlers make, and wait for.
 pub(crate) fn decides_about_nested(tool: &Tool) -> bool {
     has_effects(tool) || tool.requires_confirmation
 }
@@ -65,7 +64,7 @@ pub(crate) fn question_ms(step: &Step) -> u64 {
     step.limits().confirmation_seconds.saturating_mul(1_000)
 }
 
-/// Arguments that the ledger kept. They were made from arguments, so that they are an object.
+/// Arguments that the ledger kept. They were written from arguments, so they are an object.
 pub(crate) fn arguments_of(text: &str) -> Arguments {
     let object = serde_json::from_str::<Map<String, Value>>(text);
     object.unwrap_or_default().into()
@@ -77,7 +76,7 @@ pub(crate) fn receipt(response: &ToolResponse) -> Sensitive<String> {
     Sensitive(text.expect("a response has text keys and finite numbers"))
 }
 
-/// What the audit is to know of an intention.
+/// The audit's facts about an intention.
 pub(crate) fn intent(
     (call, parent): (CallNumber, Option<CallNumber>),
     turn: u64,
@@ -97,7 +96,7 @@ pub(crate) fn intent(
     Sensitive(intent.to_string())
 }
 
-/// The user's approval, and what may run by it: nothing where its tool is gone.
+/// The user's approval, with the tool that may run by it, if the tool still exists.
 pub(crate) fn approval(
     tool: Option<&Tool>,
     (call, turn): (CallNumber, u64),
@@ -114,8 +113,8 @@ pub(crate) fn approval(
     }
 }
 
-/// What the user can have remembered with an approval of this request here: nothing where the session has another version of the tool,
-/// whose calls would not be covered. How long it stands at most, sessions of its own mode know.
+/// The standing approval that this session can offer with a request; `None` if the session has another version of the tool, whose calls
+/// would not be covered. Only sessions of the request's own mode know how long it stands at most.
 pub(crate) fn remember_offer(question: &Question, step: &Step) -> Option<RememberOffer> {
     let tool = step.config.registry.get(question.tool.as_str())?;
     let minutes_max = step.limits().standing_approval_minutes;
@@ -123,7 +122,7 @@ pub(crate) fn remember_offer(question: &Question, step: &Step) -> Option<Remembe
     RememberOffer::of(question, tool, minutes_max).filter(|_| is_here)
 }
 
-/// What the ledger is to remember of an approval of this request, where its tool lets it be remembered.
+/// The standing approval for the ledger to remember; `None` if the tool does not allow one.
 pub(crate) fn new_standing(question: &Question, tool: &Tool, step: &Step) -> Option<NewStanding> {
     let offer = remember_offer(question, step)?;
     let arguments = arguments_of(question.arguments.expose());
@@ -135,7 +134,7 @@ pub(crate) fn new_standing(question: &Question, tool: &Tool, step: &Step) -> Opt
     })
 }
 
-/// How an effect ended.
+/// The outcome of an effect.
 pub(crate) fn settled_of(effect: &Effect, turn: u64, step: &Step) -> Settled {
     let registry = &step.config.registry;
     let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version);
@@ -144,7 +143,7 @@ pub(crate) fn settled_of(effect: &Effect, turn: u64, step: &Step) -> Settled {
     Settled::outcome(response, turn, reach, Some(effect.effect_id.clone()))
 }
 
-/// What was done, as the model reads it once more.
+/// The outcome of an effect, as the model reads it again.
 pub(crate) fn told_again(effect: &Effect, turn: u64, step: &Step) -> Settled {
     let mut settled = settled_of(effect, turn, step);
     if effect.state == EffectState::Done {
@@ -153,21 +152,20 @@ pub(crate) fn told_again(effect: &Effect, turn: u64, step: &Step) -> Settled {
     settled
 }
 
-/// Whose service calls back, and into which conversation.
+/// The facts of a service's callback, and of the conversation that it belongs to.
 pub struct CallbackFacts<'a> {
     pub effect: &'a Effect,
     pub tool: &'a Arc<Tool>,
     pub registry: &'a Arc<Registry>,
-    /// Those of the conversation's sessions.
+    /// The limits of the conversation's sessions.
     pub limits: &'a Arc<Limits>,
     /// The newest entries of its log, oldest first.
     pub log: &'a [Entry],
     pub now_unix_ms: u64,
 }
 
-/// What the ledger is told of an effect whose service calls back; for the log, what is wrong with the result; and what came of its
-/// intents. What it keeps for the conversation goes along. The rest is left out: the session for which it ran may be another one by
-/// now.
+/// A callback's outcome for the ledger, with the values that it keeps for the conversation; the problem of its result, for the log; and
+/// the events of its intents. Other intents are left out: the session for which it ran may be another one by now.
 pub fn called_back(
     of: &CallbackFacts<'_>,
     result: HandlerResult,
@@ -198,14 +196,14 @@ pub fn called_back(
     (called_back, judged.problem, events)
 }
 
-/// The recorded answer, or what is known where it was not kept.
+/// The recorded response, or the known state if no response was kept.
 pub(crate) fn response_of(effect: &Effect, step: &Step) -> Arc<ToolResponse> {
     let id = &effect.tool;
     if effect.state != EffectState::Unknown
         && let Some(receipt) = &effect.receipt
         && let Ok(mut response) = serde_json::from_str::<ToolResponse>(receipt.expose())
     {
-        // What it asked of a session was done then.
+        // The intents were carried out then.
         response.intents.clear();
         return Arc::new(response);
     }
@@ -228,7 +226,7 @@ pub(crate) fn response_of(effect: &Effect, step: &Step) -> Arc<ToolResponse> {
     })
 }
 
-/// That nobody knows how an effect ended, and what follows from that.
+/// The message that an effect's outcome is unknown, with the consequences.
 fn in_doubt(effect: &Effect) -> String {
     let id = &effect.tool;
     let Some(task) = &effect.task else {
@@ -249,7 +247,7 @@ fn in_doubt(effect: &Effect) -> String {
     }
 }
 
-/// What the record of a question says of its call: its arguments where its tool would still take them.
+/// The call of a recorded approval request, with its arguments if its tool would still take them.
 pub(crate) fn slot_of(question: &Question, call: CallNumber, turn: u64, step: &Step) -> Slot {
     let delivered = Delivered {
         number: call,

@@ -147,7 +147,7 @@ limits! {
     }
 }
 
-/// What none of the limits is above.
+/// The highest value that any limit can have.
 pub const LIMIT_MAX: u64 = 1_000_000_000;
 
 /// A limit that no session can keep to.

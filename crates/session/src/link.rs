@@ -1,5 +1,5 @@
-//! The link to the model: which connection it is, whether it takes input, and what waits for the next one. When there is a next
-//! one is decided in `policy/reconnect.rs`. Knows no call and no answer.
+//! The link to the model: the current connection, whether it takes input, and the input that waits for the next one.
+//! `policy/reconnect.rs` decides when there is a next one. Knows no call and no answer.
 
 use crate::client::{ClientUpdate, ErrorCode, MessageKey};
 use crate::deadlines::Deadline;
@@ -14,44 +14,44 @@ use std::time::Duration;
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
-/// Typed messages that wait for the provider; more are refused.
+/// The number of typed messages that wait for the provider. More are refused.
 const WAITING_TEXTS_MAX: usize = 8;
-/// What a model is told that has said nothing to a result.
+/// The message to a model that said nothing about a result.
 const NUDGE: &str = "The result of your tool call has arrived. Please go on.";
 
-/// Where the newest connection stands.
+/// The state of the newest connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It does not take input yet.
+    /// The connection does not take input yet.
     Opening,
     Ready,
-    /// It is gone, or given up, and no other has taken its place yet.
+    /// The connection is gone, or given up, and no other has taken its place yet.
     Lost,
 }
 
-/// The provider's connection, and what it carries.
+/// The provider's connection and its input.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// The newest connection or request, from 1; 0 before the first.
+    /// The number of the newest connection or request, from 1; 0 before the first.
     generation: u64,
     phase: Phase,
     plan: Reconnect,
-    /// What the user wants answered first.
+    /// The request of the user that is put to the model first.
     pending_request: Option<String>,
-    /// What the user typed while the provider was not ready.
+    /// The user's typed messages while the provider was not ready.
     waiting_texts: Vec<WaitingText>,
-    /// What was said before, for a connection that begins afresh. Announced when it is opened, sent when it is ready.
+    /// The history for a connection that begins afresh: announced when it is opened, sent when it is ready.
     seed: Vec<HistoryEntry>,
-    /// What the user asked and no connection has answered yet.
+    /// The user's question that no connection has answered yet.
     unanswered: Option<String>,
-    /// The last result that went out asks for words, and nobody was nudged for it yet.
+    /// The nudges left for the last result, if it asks for words.
     nudges_left: u32,
     /// The client was told that the provider is gone.
     is_told_lost: bool,
 }
 
 impl Link {
-    /// A text model needs no connection: the next request brings it all that is said.
+    /// A text model needs no connection: the next request carries the whole conversation.
     pub(crate) fn new(mode: Mode, pending_request: Option<String>) -> Self {
         Self {
             generation: 0,
@@ -69,7 +69,7 @@ impl Link {
         }
     }
 
-    /// Takes up what another process has left, before there is a connection.
+    /// Takes up the messages and the question that another process has left, before there is a connection.
     pub(crate) fn restore(&mut self, waiting_texts: Vec<WaitingText>, unanswered: Option<String>) {
         self.phase = Phase::Lost;
         self.waiting_texts = waiting_texts;
@@ -80,7 +80,7 @@ impl Link {
         self.generation
     }
 
-    /// Of the newest connection that was asked for.
+    /// The generation of the newest connection that was asked for.
     pub(crate) fn newest_generation(&self) -> u64 {
         self.plan.generation()
     }
@@ -121,7 +121,7 @@ impl Link {
         self.plan.proved();
     }
 
-    /// What the user types waits for the provider.
+    /// Keeps a typed message until the provider is ready.
     pub(crate) fn wait(&mut self, text: String, message: Option<MessageKey>, step: &mut Step) {
         if self.waiting_texts.len() < WAITING_TEXTS_MAX {
             let text = Sensitive(text);
@@ -132,7 +132,7 @@ impl Link {
         }
     }
 
-    /// What waits for the provider, in its order.
+    /// Takes the input that waits for the provider, in its order.
     pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = WaitingText> + use<> {
         let pending = self.pending_request.take().map(|text| WaitingText {
             text: Sensitive(text),
@@ -143,7 +143,7 @@ impl Link {
             .chain(std::mem::take(&mut self.waiting_texts))
     }
 
-    /// A question that the next connection is asked again.
+    /// Keeps a question that the next connection is asked again.
     pub(crate) fn ask_again(&mut self, words: String) {
         self.unanswered = Some(words);
     }
@@ -156,12 +156,12 @@ impl Link {
         self.unanswered.take()
     }
 
-    /// So often the model is asked for words, if it says nothing to what went out now.
+    /// Sets how often the model is asked for words, if it says nothing to the results that went out now.
     pub(crate) fn nudges(&mut self, nudges: u32) {
         self.nudges_left = nudges;
     }
 
-    /// Asks a model for words that was given a result and says nothing, where the configuration wants that.
+    /// Asks a model that says nothing about a result for words, if the configuration wants that.
     pub(crate) fn nudge(&mut self, step: &mut Step) {
         if self.nudges_left == 0 || !self.is_ready() {
             return;
@@ -174,7 +174,7 @@ impl Link {
 
 // Connections that come and go.
 impl Link {
-    /// A request carries everything that was said, and its answer comes by itself.
+    /// A request carries the whole conversation, and its answer comes by itself.
     pub(crate) fn requested(&mut self, number: u64) {
         self.generation = number;
         self.phase = Phase::Ready;
@@ -191,8 +191,8 @@ impl Link {
         });
     }
 
-    /// The provider takes input. Returns what it has to be told of the conversation before this connection; `said_after` gives what
-    /// was said after so many entries of the transcript.
+    /// The provider takes input. Returns the part of the conversation before this connection that it has to be told; `said_after` gives
+    /// the words after so many entries of the transcript.
     pub(crate) fn ready(
         &mut self,
         said_after: impl FnOnce(u64) -> Vec<HistoryEntry>,
@@ -209,14 +209,14 @@ impl Link {
         if !self.plan.is_resuming() {
             return std::mem::take(&mut self.seed);
         }
-        // Of the models that take history at the beginning only, a resumed session takes none.
+        // Models that take history at the beginning only take none in a resumed session.
         match step.config.profile.history {
             HistoryInput::ClientContent => said_after(self.plan.recorded()),
             HistoryInput::InitialClientContent => Vec::new(),
         }
     }
 
-    /// A connection came to an end, or to nothing. Returns what follows, and what the client is told where nothing does.
+    /// A connection ended, or failed to open. Returns the verdict, and the error for the client if no other connection follows.
     pub(crate) fn lost(
         &mut self,
         generation: u64,
@@ -244,7 +244,7 @@ impl Link {
         step.deadlines.set(Deadline::Rotation, at);
     }
 
-    /// The provider gave a handle, or says that there is none now; so much of the transcript is behind it.
+    /// The provider gave a handle, or says that there is none now. The handle covers the first `recorded` entries of the transcript.
     pub(crate) fn resumable(
         &mut self,
         handle: Option<Sensitive<String>>,
@@ -257,7 +257,7 @@ impl Link {
         self.plan.update(handle, holds_everything, recorded);
     }
 
-    /// Whether the connection may be left for the next, as far as the connection is concerned.
+    /// Whether the state of the connection lets it be left for the next.
     pub(crate) fn may_rotate(&self, step: &Step) -> bool {
         let can_resume = step.config.profile.resumption;
         self.plan.is_leaving() && self.plan.may_rotate(can_resume, step.now)
@@ -268,14 +268,14 @@ impl Link {
         self.plan.left(step.now);
     }
 
-    /// It is gone, or given up.
+    /// The connection is gone, or given up.
     pub(crate) fn leave(&mut self, step: &mut Step) {
         self.phase = Phase::Lost;
         step.heard_provider();
         step.clear(Deadline::Rotation);
     }
 
-    /// Opens the next connection. One that begins afresh is told what was said.
+    /// Opens the next connection. A connection that begins afresh is told the conversation so far.
     pub(crate) fn reconnect(&mut self, said: impl FnOnce() -> Vec<HistoryEntry>, step: &mut Step) {
         step.clear(Deadline::Reconnect);
         step.clear(Deadline::Rotation);
@@ -293,7 +293,7 @@ impl Link {
     }
 }
 
-/// What the client is told of a lost provider; the details are for the log.
+/// The error for the client about a lost provider. The details are for the log.
 fn describe_loss(reason: &LostReason) -> (ErrorCode, String) {
     let unavailable = |message: &str| (ErrorCode::ProviderUnavailable, message.to_owned());
     match reason {

@@ -1,5 +1,5 @@
-//! The vocabulary between the core and a provider's codec: what a model says and asks for, what it is told, and what one
-//! model id can do. Codecs translate it to and from wire formats; audio never passes here.
+//! The vocabulary between the core and a provider's codec: a model's output and calls, the commands to it, and the abilities of one
+//! model id. Codecs translate it to and from wire formats; audio never passes here.
 
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use windlass_tool::envelope::Projection;
 use windlass_tool::kind::{Behavior, Scheduling};
 use windlass_tool::sensitive::Sensitive;
 
-/// What a provider's connection brings. One wire message may decode into several of them.
+/// An event of a provider's connection. One wire message may decode into several.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelEvent {
@@ -25,22 +25,21 @@ pub enum ModelEvent {
     /// The provider heard the user begin to speak.
     SpeechStarted,
     SpeechEnded,
-    /// What the user said, in pieces that add up.
+    /// A piece of the user's words. The pieces add up.
     InputTranscript {
         text: Sensitive<String>,
         finished: bool,
     },
-    /// All that the user said in one go, written down after the fact. It begins nothing, because the model heard the
-    /// speech itself.
+    /// A whole utterance of the user, written down after the fact. It begins nothing, because the model heard the speech itself.
     InputTranscribed {
         text: Sensitive<String>,
     },
-    /// What the model says aloud, in pieces that add up.
+    /// A piece of the model's spoken words. The pieces add up.
     OutputTranscript {
         text: Sensitive<String>,
         finished: bool,
     },
-    /// What the model writes, in pieces that add up.
+    /// A piece of the model's written text. The pieces add up.
     OutputText {
         text: Sensitive<String>,
     },
@@ -48,20 +47,20 @@ pub enum ModelEvent {
     AudioStarted,
     /// The model has produced all of its answer.
     GenerationComplete,
-    /// How much of what the model has said so far the user has not heard yet, as the audio pump reckons. It comes with the end
-    /// of an answer, so that a farewell is heard to its end although the provider goes before its turn is over.
+    /// The time of the model's speech so far that the user has not heard yet, as the audio pump estimates. It comes with the end of an
+    /// answer, so that a farewell is heard to its end although the provider goes before its turn is over.
     Unplayed(Duration),
     /// The provider's turn is over.
     TurnComplete {
-        /// What the provider says of idleness, where it does; else a turn's end is idle.
+        /// Whether the provider says that it is idle. If it says nothing, a turn's end is idle.
         idle: bool,
         reason: Option<TurnEndReason>,
-        /// How much of the turn's audio the user has not heard yet, as the audio pump reckons.
+        /// The time of the turn's audio that the user has not heard yet, as the audio pump estimates.
         unplayed: Duration,
     },
-    /// The user spoke into the answer; what was not played is void.
+    /// The user spoke into the answer. Audio that was not played is void.
     Interrupted,
-    /// The provider's own tools gave the model external content to read, from these sources where it names them.
+    /// The provider's own tools gave the model external content to read, from these sources if it names them.
     ExternalContent {
         sources: Sensitive<Vec<Citation>>,
     },
@@ -74,7 +73,7 @@ pub enum ModelEvent {
         handle: Option<Sensitive<String>>,
     },
     Usage(Usage),
-    /// The same of another model than the session's own, which answered in its place or did a part of the work.
+    /// The usage of a model other than the session's own, which answered in its place or did a part of the work.
     UsageOf {
         model: Arc<str>,
         /// Tokens that its window holds.
@@ -91,7 +90,7 @@ pub enum ModelEvent {
     },
 }
 
-/// What a call is called, in its answer too, for which the provider named no tool.
+/// The name of a call for which the provider named no tool, in its answer too.
 pub const UNNAMED: &str = "unnamed";
 
 /// One tool request as a provider delivered it.
@@ -99,7 +98,7 @@ pub const UNNAMED: &str = "unnamed";
 pub struct IncomingCall {
     /// The provider's id; never invented here.
     pub id: Option<Arc<str>>,
-    /// `None` where the provider named no tool.
+    /// `None` if the provider named no tool.
     pub name: Option<Arc<str>>,
     pub arguments: Result<Arguments, ArgumentsProblem>,
 }
@@ -109,19 +108,19 @@ pub struct IncomingCall {
 #[error("{0}")]
 pub struct ArgumentsProblem(pub String);
 
-/// Why a provider ended a turn, where it is not simply done.
+/// Why a provider ended a turn, if the answer is not simply complete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnEndReason {
     /// The model wrote a call that the provider could not read.
     MalformedCall,
-    /// The provider refuses to show what was made.
+    /// The provider refuses to show the output.
     Blocked,
     NeedsMoreInput,
     Other(String),
 }
 
-/// What one exchange took, as the provider counts it: in tokens, or in time.
+/// The usage of one exchange, as the provider counts it: in tokens, or in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub prompt_tokens: u64,
@@ -130,14 +129,13 @@ pub struct Usage {
     pub tool_use_tokens: u64,
     pub cached_tokens: u64,
     pub total_tokens: u64,
-    /// Of speech, in either direction, where the provider counts by time.
+    /// Seconds of speech, in either direction, if the provider counts by time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub seconds: u64,
 }
 
 impl Usage {
-    /// All that the model read: what the provider's own tools brought it counts apart at the provider, and is paid for as
-    /// input.
+    /// All tokens that the model read. The provider counts those from its own tools separately, and bills them as input.
     pub fn input_tokens(&self) -> u64 {
         self.prompt_tokens.saturating_add(self.tool_use_tokens)
     }
@@ -151,7 +149,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What the core has the codec tell the model.
+/// A command of the core to the model, which the codec encodes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelCommand {
     /// Answers to calls, each at most once per provider id and connection. They travel in one message.
@@ -161,8 +159,8 @@ pub enum ModelCommand {
     LateResults(Vec<ModelToolResponse>),
     /// Text that the user typed, or that stands for it; begins an answer.
     UserText(Sensitive<String>),
-    /// What the model is to know of a call that it has had its answer to, in words that say that they are not the user's.
-    /// Sent while nobody speaks; begins an answer.
+    /// A notice about a call that the model has had its answer to, in words that say that they are not the user's. Sent while nobody
+    /// speaks; begins an answer.
     Notice(Sensitive<String>),
     /// Earlier conversation, sent before anything else, behind a marker that it is context only.
     History {
@@ -176,19 +174,18 @@ pub enum ModelCommand {
     },
     /// The microphone stopped.
     AudioEnded,
-    /// Nothing was heard of an answer for the watch time: what is believed to be under way may be gone, and the next input is
-    /// to get its answer.
+    /// Nothing was heard of an answer for the watch time: the running answer may be lost, and the next input is to get its own answer.
     Resynchronize,
 }
 
 /// One answer as the model reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelToolResponse {
-    /// The provider's own id; `None` where it gave none.
+    /// The provider's own id; `None` if it gave none.
     pub id: Option<Arc<str>>,
     pub name: Arc<str>,
     pub projection: Projection,
-    /// Only where the call was non-blocking and the model profile honours it.
+    /// Only if the call was non-blocking and the model profile honours it.
     pub scheduling: Option<Scheduling>,
 }
 
@@ -205,15 +202,15 @@ pub enum Role {
     Assistant,
 }
 
-/// What one model id can do. A table in configuration with built-in rows; every decision that depends on the model is
-/// taken from here.
+/// The abilities of one model id. A table in configuration with built-in rows; every decision that depends on the model is taken from
+/// here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub struct ModelProfile {
     pub calls: CallSupport,
     /// Whether `scheduling` may be sent with a result of a non-blocking call.
     pub scheduling: bool,
-    /// Which declaration the model reads best.
+    /// The declaration form that the model reads best.
     pub declaration: DeclarationForm,
     pub answers: AnswerBatching,
     pub text_input: TextInput,
@@ -230,7 +227,7 @@ pub struct ModelProfile {
     pub context_tokens_max: u64,
 }
 
-/// Which kinds of calls a model makes.
+/// The kinds of calls that a model makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallSupport {
@@ -301,12 +298,12 @@ pub enum Thinking {
     Budget,
 }
 
-/// Where a request to a model stands that is answered as a whole, as a text model is asked. One is under way at a time.
+/// The state of a request to a model that answers it as a whole, like a text model. One request runs at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestEvent {
-    /// It is sent, with all that was said so far. Calls of its answer are known by this number beside their ids, which some servers
-    /// begin anew in each answer. The number grows.
+    /// The request is sent, with the whole conversation so far. Calls of its answer are known by this number beside their ids, which
+    /// some servers restart in each answer. The number grows.
     Sent { number: u64 },
     /// No request is under way, and none follows before something is said.
     Ended,
@@ -314,7 +311,7 @@ pub enum RequestEvent {
     GivenUp,
 }
 
-/// Where the provider's connection stands. A generation number names one connection, from 1.
+/// The state of the provider's connection. A generation number names one connection, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConnectionEvent {
@@ -327,9 +324,9 @@ pub enum ConnectionEvent {
 pub enum LostReason {
     /// The provider closed with this code.
     Closed { code: u16, reason: String },
-    /// No connection came about: the provider has read nothing.
+    /// The connection could not be made: the provider has read nothing.
     Network { problem: String },
-    /// No connection came about, and none will: the provider's certificate is not believed, or a proxy refuses the way.
+    /// The connection cannot be made: the provider's certificate is not believed, or a proxy refuses the way.
     NoWay { problem: String },
     /// The connection broke without a close, after the provider had taken it and while the setup was sent, or later.
     Dropped { problem: String },
@@ -341,11 +338,11 @@ pub enum LostReason {
     Refused { status: u16 },
     /// No `setupComplete` in time.
     SetupTimeout,
-    /// What came in its place could not be read.
+    /// The message in its place could not be read.
     SetupUnreadable,
 }
 
-/// When something was said, by whom. What a session leaves to its successor.
+/// An utterance with its time and its speaker. A session leaves these to its successor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TranscriptEntry {
     pub role: Role,

@@ -1,10 +1,10 @@
-//! What the model reads of how a call ended: as the answer to the call, or within a notice.
+//! The model's view of how a call ended: as the answer to the call, or within a notice.
 
 use crate::policy::Settled;
 use serde_json::json;
 use windlass_tool::envelope::{self, Projection, ProjectionBody};
 
-/// What the model reads of an answer.
+/// The model's view of an answer.
 pub(crate) fn project(settled: &Settled, characters_max: usize) -> Projection {
     let mut projection = envelope::project(&settled.response, settled.quoted, characters_max);
     if let Some(note) = &settled.note {
@@ -23,7 +23,7 @@ pub(crate) fn project(settled: &Settled, characters_max: usize) -> Projection {
     projection
 }
 
-/// What the model is told of the result of a call that it is not waiting for.
+/// The text for the model about a result that it is not waiting for.
 pub(crate) fn result_text(settled: &Settled, characters_max: usize) -> String {
     match project(settled, characters_max).body {
         ProjectionBody::Success {

@@ -1,5 +1,5 @@
-//! What a session writes into the log of its conversation, as JSON: words, calls and their results, notices. The one form from
-//! which histories, windows of text models, the page after a reload and the timeline are made. Knows no store and no provider.
+//! The entries that a session writes into the log of its conversation, as JSON: words, calls and their results, notices. Histories,
+//! windows of text models, the page after a reload and the timeline are all made from this form. Knows no store and no provider.
 
 use crate::client::{Citation, Image, MessageKey};
 use crate::model::{HistoryEntry, Role};
@@ -20,12 +20,12 @@ use windlass_tool::sensitive::Sensitive;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Said {
-    /// What the user or the model said in one go.
+    /// One utterance of the user or the model.
     Words {
         role: Role,
         text: Sensitive<String>,
         turn: u64,
-        /// By what the client knows its message.
+        /// The key by which the client knows its message.
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<MessageKey>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -38,48 +38,48 @@ pub enum Said {
         call: CallNumber,
         tool: String,
         turn: u64,
-        /// Without those that the tool marks as sensitive; `None` where nobody could read them.
+        /// The arguments without those that the tool marks as sensitive; `None` if they could not be read.
         #[serde(skip_serializing_if = "Option::is_none")]
         arguments: Option<Sensitive<Value>>,
-        /// What came back, cut to what a model reads.
+        /// The result, cut to the size that a model reads.
         result: Sensitive<Value>,
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<ErrorType>,
         duration_ms: u64,
-        /// It holds external content.
+        /// The result holds external content.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_external: bool,
     },
-    /// What the program told the model.
+    /// A message of the program to the model.
     Notice { text: Sensitive<String> },
-    /// A turn as its client was sent it, for a client that sends its message again.
+    /// A turn as it was sent to its client, for a client that sends its message again.
     Answered { message: String, body: Value },
-    /// What was said before an entry, in few words.
+    /// A short summary of the conversation before an entry.
     Summary {
         text: Sensitive<String>,
         before: u64,
     },
     /// A person has answered a ticket of the conversation.
     TicketReply(TicketReply),
-    /// What handlers keep for the conversation, after a change of these keys.
+    /// The values that handlers keep for the conversation, after a change of these keys.
     State {
         changed: Vec<Arc<str>>,
         values: StateValues,
     },
-    /// It was warned of that the conversation takes over 90 % of this model's window.
+    /// A warning was given that the conversation takes over 90 % of this model's window.
     ContextWarned { model: Arc<str> },
 }
 
-/// What every notice begins with, so that the model does not take it for the user's words.
+/// The opening of every notice, so that the model does not take it for the user's words.
 pub(crate) const PREFACE: &str = "(A message of the system, not of the user.)";
-/// How an entry about what handlers keep begins.
+/// The opening of an entry about the values that handlers keep.
 const STATE: &str = "{\"kind\":\"state\",";
-/// How an entry about a warning begins.
+/// The opening of an entry about a warning.
 const CONTEXT_WARNED: &str = "{\"kind\":\"context_warned\",";
-/// How a person's answer begins, in the form of an entry.
+/// The opening of an entry with a person's reply.
 const TICKET_REPLY: &str = "{\"kind\":\"ticket_reply\",";
 
-/// The models of whose windows it was warned already, by the log.
+/// The models for whose windows a warning was already given, by the log.
 pub fn warned_models(entries: &[Entry]) -> BTreeSet<Arc<str>> {
     let models = entries.iter().filter_map(|entry| match &entry.event {
         EntryEvent::Said(said) if said.expose().starts_with(CONTEXT_WARNED) => Said::of(entry),
@@ -93,25 +93,25 @@ pub fn warned_models(entries: &[Entry]) -> BTreeSet<Arc<str>> {
         .collect()
 }
 
-/// What a person wrote who was asked by a ticket.
+/// The reply of a person who was asked by a ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicketReply {
     pub ticket: String,
-    /// As whoever passed the answer on says it.
+    /// The author's name, as stated by the party that passed the reply on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
     pub text: Sensitive<String>,
 }
 
 impl TicketReply {
-    /// That of an entry of the log; `None` where it says something else.
+    /// The reply in an entry of the log; `None` for any other entry.
     pub fn of(said: &str) -> Option<Self> {
-        // Most of a log are calls and answers, which are long.
+        // Most entries of a log are calls and answers, which are long to parse.
         let is_reply = said.starts_with(TICKET_REPLY);
         is_reply.then(|| serde_json::from_str(said).ok())?
     }
 
-    /// For a model: the person's words are quoted, as data.
+    /// The text for a model. The person's words are quoted, as data.
     pub fn words(&self) -> String {
         let author = match &self.author {
             Some(author) => format!(", who gives the name {},", quoted(author)),
@@ -125,26 +125,26 @@ impl TicketReply {
         )
     }
 
-    /// The same as a notice, for a model that reads the conversation later.
+    /// The same text as a notice, for a model that reads the conversation later.
     pub fn notice(&self) -> Sensitive<String> {
         Sensitive(format!("{PREFACE} {}", self.words()))
     }
 }
 
-/// What handlers keep for a conversation, by its log.
+/// The values that handlers keep for a conversation, by its log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KeptState {
     pub values: StateValues,
     /// The keys that the newest entry about it names.
     pub changed: Vec<Arc<str>>,
-    /// Entries that came after it.
+    /// The number of entries that came after it.
     pub age: u64,
 }
 
 impl KeptState {
-    /// That of one entry of the log; `None` where it says something else.
+    /// The values in one entry of the log; `None` for any other entry.
     pub fn of(said: &str) -> Option<Self> {
-        // Most of a log are calls and answers, which are long.
+        // Most entries of a log are calls and answers, which are long to parse.
         if !said.starts_with(STATE) {
             return None;
         }
@@ -158,7 +158,7 @@ impl KeptState {
         }
     }
 
-    /// What the newest entries of a log say together, oldest first. Two sessions at a time may each have known a part only.
+    /// Merges the entries of a log about kept values, given oldest first. Each of two concurrent sessions may have known only a part.
     pub fn of_log(entries: &[Entry]) -> Option<Self> {
         let mut kept: Option<Self> = None;
         for entry in entries {
@@ -187,8 +187,8 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// The members of every kind of entry: an enum that is told apart by a member would read its numbers through a buffer, which
-/// does not keep them as they were written.
+/// The members of every kind of entry. An enum with a tag member would read its numbers through a buffer, which does not keep them as
+/// they were written.
 #[derive(Deserialize)]
 struct Form {
     kind: Kind,
@@ -234,7 +234,7 @@ enum Kind {
 }
 
 impl Form {
-    /// `None` where a member is missing.
+    /// `None` if a member is missing.
     fn said(self) -> Option<Said> {
         Some(match self.kind {
             Kind::Words => Said::Words {
@@ -281,7 +281,7 @@ impl Form {
     }
 }
 
-/// A call as it is written, without a copy of what it holds; it is read as [`Said::Call`].
+/// A call in its written form, which borrows its contents; it is read as [`Said::Call`].
 #[derive(Serialize)]
 #[serde(tag = "kind", rename = "call")]
 pub(crate) struct SaidCall<'a> {
@@ -305,7 +305,7 @@ pub(crate) enum SaidResult<'a> {
     Message(&'a str),
 }
 
-/// Text is copied as it is: a tree of it would cost more than all else of a call.
+/// The text is copied as it is: a tree of it would cost more than all the rest of a call.
 fn as_it_stands<S: Serializer>(data: &Option<&Data>, serializer: S) -> Result<S::Ok, S::Error> {
     match data.and_then(|data| data.text()) {
         Some(text) => text.serialize(serializer),
@@ -315,7 +315,7 @@ fn as_it_stands<S: Serializer>(data: &Option<&Data>, serializer: S) -> Result<S:
 
 impl SaidCall<'_> {
     pub(crate) fn event(&self) -> EntryEvent {
-        /// Of all fields but those that are counted.
+        /// The bytes of all fields that are not counted.
         const AROUND: usize = 256;
         let arguments = self.arguments.map_or(0, Arguments::written_bytes);
         let result = match &self.result {
@@ -326,7 +326,7 @@ impl SaidCall<'_> {
     }
 }
 
-/// `bytes` is how many it will take, about.
+/// Writes an entry of about `bytes` bytes.
 fn written(said: &impl Serialize, bytes: usize) -> EntryEvent {
     let mut text = Vec::with_capacity(bytes);
     let written = serde_json::to_writer(&mut text, said);
@@ -337,13 +337,13 @@ fn written(said: &impl Serialize, bytes: usize) -> EntryEvent {
 }
 
 impl Said {
-    /// As an entry of the log.
+    /// The entry of the log.
     pub fn event(&self) -> EntryEvent {
         const BYTES: usize = 256;
         written(self, BYTES)
     }
 
-    /// `None` of entries of the ledger's own, and of a form that this program does not know.
+    /// Reads an entry; `None` for the ledger's own entries, and for a form that this program does not know.
     pub fn of(entry: &Entry) -> Option<Self> {
         match &entry.event {
             EntryEvent::Said(text) => serde_json::from_str::<Form>(text.expose()).ok()?.said(),
@@ -352,8 +352,8 @@ impl Said {
     }
 }
 
-/// What was said, for a model that takes the conversation up: the words of user, model and people, oldest first, the newest that fit into so many bytes.
-/// Of the leg itself the unanswered turn is left out: what the user said in it is put to the model again.
+/// The conversation for a model that takes it up: the words of user, model and people, oldest first, the newest that fit into
+/// `bytes_max` bytes. The unanswered turn of `leg` is left out: the user's words in it are put to the model again.
 pub fn history(
     entries: &[Entry],
     leg: Option<(&SessionId, Option<OpenFrom>)>,
@@ -376,7 +376,7 @@ pub fn history(
             Some(Said::TicketReply(reply)) => (Role::User, reply.notice(), 0),
             _ => continue,
         };
-        // What the model said meanwhile may be the end of its answer to an earlier turn.
+        // The model's words since then may end its answer to an earlier turn.
         if open_of(entry).is_some_and(|open| role == Role::User || turn >= open.turn) {
             continue;
         }

@@ -1,5 +1,5 @@
-//! What of a session outlives its process beside the log: what the driver saves of it at certain moments, and what a session
-//! that goes on with it is given. Owns the saved form and its version; knows no store.
+//! The state of a session that outlives its process beside the log: the driver saves it at certain moments, and a session that goes on
+//! is given it. Owns the saved form and its version; knows no store.
 
 use crate::client::MessageKey;
 use crate::event::TurnSummary;
@@ -17,15 +17,15 @@ use windlass_tool::sensitive::Sensitive;
 /// The version of the saved form. A session of another version is not taken up.
 pub const SAVED_VERSION: u32 = 2;
 
-/// One session as it was at one moment. What was said and done is in the log.
+/// One session as it was at one moment. The log has its words and calls.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Saved {
     pub(crate) version: u32,
-    /// What the user wanted answered at once, where no model has heard it.
+    /// The user's request that is answered at once, if no model has heard it.
     pub pending_request: Option<Sensitive<String>>,
     pub(crate) turns_begun: u64,
     pub(crate) open_turn: Option<OpenTurn>,
-    /// What the user typed while no model could hear it.
+    /// The texts that the user typed while no model could hear them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) waiting_texts: Vec<WaitingText>,
     pub last_call: CallNumber,
@@ -36,22 +36,22 @@ pub struct Saved {
     pub(crate) blocks_made: u32,
 }
 
-/// A turn whose question has not been answered in full, with what it has spent.
+/// A turn whose question has not been answered in full, with its spent budget.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OpenTurn {
     pub(crate) number: u64,
-    /// What the user said.
+    /// The user's words.
     pub(crate) words: Sensitive<String>,
-    /// The leg's first entry of it.
+    /// The leg's first entry of the turn.
     pub(crate) from: LegNumber,
     pub(crate) summary: TurnSummary,
     pub(crate) loops: SavedLoops,
 }
 
-/// Where in the log an unanswered turn of a leg begins.
+/// The place in the log where an unanswered turn of a leg begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFrom {
-    /// The leg's own first entry of what the user said.
+    /// The leg's own first entry of the user's words.
     pub(crate) entry: LegNumber,
     pub(crate) turn: u64,
 }
@@ -63,30 +63,30 @@ pub(crate) struct WaitingText {
     pub(crate) message: Option<MessageKey>,
 }
 
-/// What a session finds when it begins.
+/// The state that a session finds when it begins.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Began {
-    /// Where it goes on in another process: what it had left there.
+    /// The session's saved state, if it goes on in another process.
     pub saved: Option<Saved>,
-    /// Questions of the conversation that wait for the user, for a session that takes them over with its client.
+    /// The conversation's approval requests that wait for the user, for a session that takes them over with its client.
     pub questions: Vec<Question>,
-    /// The highest number that a turn of the conversation had, where the session's go on with it.
+    /// The highest number of a turn of the conversation, if the session's turns go on with it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last_turn: u64,
-    /// Where the session takes up a turn whose answer was broken off.
+    /// The spent part of a turn whose answer was broken off, if the session takes it up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<SpentTurn>,
     /// Effects that have ended, and that no model has heard of.
     pub unheard: Vec<Effect>,
-    /// The same of questions.
+    /// Answered approval requests that no model has heard of.
     pub unheard_questions: Vec<Question>,
     /// Effects that are at work, and whose ends no other session tells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_work: Vec<Effect>,
-    /// What handlers keep for the conversation.
+    /// The values that handlers keep for the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<KeptState>,
-    /// The models of whose windows it was warned already.
+    /// The models for whose windows a warning was already given.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub warned_models: BTreeSet<Arc<str>>,
     /// The standing approvals of the conversation.
@@ -98,16 +98,16 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What was called in a turn whose answer was broken off, by the log.
+/// The calls of a turn whose answer was broken off, by the log.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SpentTurn {
     pub(crate) calls: u32,
-    /// Those whose arguments the log has.
+    /// The calls whose arguments the log has.
     pub(crate) loops: SavedLoops,
 }
 
 impl SpentTurn {
-    /// Of what was said and done since its message.
+    /// Counts the calls among the entries since the turn's message.
     pub fn of<'a>(said: impl IntoIterator<Item = &'a Said>) -> Self {
         let mut spent = Self::default();
         for said in said {
@@ -150,7 +150,7 @@ impl Saved {
         self.version == SAVED_VERSION
     }
 
-    /// From where on the log holds what will be put to the model again.
+    /// The place in the log from which its words are put to the model again.
     pub fn open_from(&self) -> Option<OpenFrom> {
         let open = self.open_turn.as_ref()?;
         Some(OpenFrom {
@@ -159,8 +159,8 @@ impl Saved {
         })
     }
 
-    /// Leaves out the words that tools wanted said, for a journal that must not show them; whether there were any. That the
-    /// session is to end, and when, stays.
+    /// Removes the words that tools wanted said, for a journal that must not show them. Returns whether there were any. The request for
+    /// an end, and its time, stay.
     pub fn forget_pending_words(&mut self) -> bool {
         let message = self.pending_message.take();
         let Some(Sensitive(end)) = &mut self.pending_end else {

@@ -1,5 +1,5 @@
-//! The session itself: one input in, outputs out, and which deadline comes next. It routes inputs to its two halves, the talk and the
-//! calls, and carries out what needs both: interruptions, connections that are left, the end.
+//! The session itself: one input in, outputs out, and the next deadline. It routes inputs to its two halves, the talk and the calls, and
+//! carries out the steps that need both: interruptions, connections that are left, the end.
 
 use crate::approvals::UserAnswer;
 use crate::calls::Calls;
@@ -27,7 +27,7 @@ pub struct Session {
     calls: Calls,
 }
 
-/// How much a session holds of what grows while it runs, beside what it may hold.
+/// The present size of one of the session's growing tables, and its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     pub name: &'static str,
@@ -73,7 +73,7 @@ impl Session {
         self.talk.ending.is_over()
     }
 
-    /// Whether the model was refused so often in the current turn that it is to be asked for words alone.
+    /// Whether the current turn was wound up, so that the model is to be asked for words alone.
     pub fn is_wound_up(&self) -> bool {
         let turns = &self.talk.turns;
         turns
@@ -86,13 +86,12 @@ impl Session {
         self.talk.step.last_call()
     }
 
-    /// Whether something comes to its end by itself that no user and no model is asked about. Its deadlines are due then, whether
-    /// or not anybody speaks.
+    /// Whether work goes on that ends without a user or a model. Its deadlines are due whether or not anybody speaks.
     pub fn is_working(&self) -> bool {
         !self.is_over() && self.calls.is_working()
     }
 
-    /// Whether nothing begins any more, so that nobody is told here how anything ends.
+    /// Whether nothing begins any more, so that no end is told here.
     pub fn is_ending(&self) -> bool {
         !self.talk.ending.is_running()
     }
@@ -107,7 +106,7 @@ impl Session {
         self.calls.is_asked(call)
     }
 
-    /// What handlers keep for the conversation, as this session knows it.
+    /// The values that handlers keep for the conversation, as this session knows them.
     pub fn values(&self) -> &StateValues {
         self.talk.values()
     }
@@ -116,31 +115,31 @@ impl Session {
         &self.talk.step.config
     }
 
-    /// What a process that goes on with this session has to know beside the log.
+    /// The state that a process needs, beside the log, to go on with this session.
     pub fn saved(&self) -> Saved {
         let model_waits = self.calls.any_blocks();
         self.talk.saved(model_waits, self.last_call())
     }
 
-    /// Every transition of the application state so far, oldest first, within its limit: when, which call asked, and what
-    /// changed or why it was rejected.
+    /// The transitions of the application state so far, oldest first, within the limit: the time, the call that asked, and the change or
+    /// the reason of its rejection.
     pub fn trail(
         &self,
     ) -> impl Iterator<Item = (Timestamp, Option<CallNumber>, Result<&StateChange, &str>)> {
         self.talk.trail()
     }
 
-    /// Keeps no room for what is to come, for a session that may rest for a day. Changes nothing that can be seen.
+    /// Frees unused memory, for a session that may rest for a day. Changes nothing that can be seen.
     pub fn give_room_back(&mut self) {
         self.calls.give_room_back();
         self.talk.give_room_back();
     }
 
-    /// How much it holds now of what grows while it runs.
+    /// The present sizes of the session's growing tables.
     pub fn held(&self) -> [Held; 9] {
         let limits = self.talk.step.limits();
         let open = limits.open_calls_max;
-        // What the user approves runs beside the others.
+        // Approved calls run beside the others.
         let running = open + limits.open_confirmations_max;
         let of = |name, held, most| Held { name, held, most };
         let [calls, families, questions, recorded] = self.calls.held();
@@ -178,7 +177,7 @@ impl Session {
             Input::Client(ClientEvent::Revoke { approval }) => {
                 calls.on_revoked(approval, talk);
             }
-            // What was said to be at work by text goes on beyond its session's end.
+            // A call that was said to be at work in text mode goes on beyond its session's end.
             Input::Client(ClientEvent::Cancel { call, way }) => {
                 calls.on_user_cancelled(call, way, talk);
             }
@@ -210,7 +209,7 @@ impl Session {
             Input::Decided { call, reply } => calls.on_decided(call, reply, talk),
             Input::Recorded { call, reply } => calls.on_recorded(call, reply, talk),
             Input::News(news) => {
-                // What a run wants is done before anybody is told of the run.
+                // A run's requests are carried out before anybody is told of the run.
                 let is_asked = |one: &News| matches!(one, News::Asked(_));
                 let (asked, others): (Vec<News>, Vec<News>) = news.into_iter().partition(is_asked);
                 for one in asked.into_iter().chain(others) {
@@ -402,7 +401,7 @@ impl Session {
         }
     }
 
-    /// The connection is gone, or is given up: what it carried is ended or kept for the next.
+    /// The connection is gone, or is given up: its calls and answers are ended or kept for the next.
     fn leave_connection(&mut self) {
         let model_waits = self.calls.any_blocks();
         self.talk.leave_connection();
@@ -411,7 +410,7 @@ impl Session {
         self.calls.drop_unadmitted(&mut self.talk);
     }
 
-    /// Leaves a connection whose end was announced, as soon as nothing is lost by it.
+    /// Leaves a connection whose end was announced, as soon as nothing is lost by that.
     fn rotate_if_quiet(&mut self) {
         let generation = self.talk.link.generation();
         if self.talk.may_rotate() && !self.calls.is_any_open(generation) {
@@ -419,14 +418,14 @@ impl Session {
         }
     }
 
-    /// Leaves the connection for the next one, whatever it carries.
+    /// Leaves the connection for the next one, even if calls or answers are open on it.
     fn rotate(&mut self) {
         self.talk.link.give_up(&self.talk.step);
         self.leave_connection();
         self.talk.reconnect();
     }
 
-    /// Takes up what the conversation has, and what this session had left in another process.
+    /// Takes up the state of the conversation, and this session's state from another process.
     fn on_began(&mut self, began: Began) {
         if let Some(saved) = began.saved {
             self.talk.step.number_after(saved.last_call);
@@ -458,12 +457,12 @@ impl Session {
         }
     }
 
-    /// Ends the session, but for the started changes, which run to their end, and answers that wait for the ledger.
+    /// Ends the session, except for started changes, which run to their end, and answers that wait for the ledger.
     fn finish(&mut self, reason: EndReason) {
         if !self.talk.ending.is_running() {
             return;
         }
-        // By text the next turn is another session's, and what was said to be at work goes on beside it.
+        // In text mode the next turn is another session's, and calls at work go on beside it.
         let goes_on = reason == EndReason::Shutdown && self.config().mode == Mode::Text;
         // After a shutdown its client may go on with the session in another process.
         if reason != EndReason::Shutdown {

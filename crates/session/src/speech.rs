@@ -1,5 +1,6 @@
-//! What is said: pieces gathered into utterances, the bounded record of a session and its entries in the log, when a user turn
-//! begins, what an interruption makes void, and whether the model may be heard. Knows no turn but by its number.
+//! The words of user and model: pieces gathered into utterances, the bounded record of a session and its entries in the log, the
+//! beginning of user turns, the output that an interruption makes void, and whether the model may be heard. Knows no turn but by its
+//! number.
 
 use crate::client::{Citation, ClientUpdate, Image, MessageKey};
 use crate::event::SessionEvent;
@@ -17,15 +18,14 @@ use windlass_tool::kind::Category;
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 
-/// The longest utterance that is written down, in bytes; what is said or typed beyond it still reaches who it is for.
+/// The longest utterance that is written down, in bytes. Words beyond it still reach their recipient.
 const UTTERANCE_BYTES_MAX: usize = 16_384;
-/// Bytes of a picture's address and caption together. One that is longer holds the picture itself, and is too long to be said
-/// beside words.
+/// Bytes of a picture's address and caption together. A longer address holds the picture itself, and is too long to stand beside words.
 const IMAGE_BYTES_MAX: usize = 4_096;
-/// What an object that cites has at least one of.
+/// The members of which a citing object has at least one.
 const CITING_MEMBERS: [&str; 4] = ["id", "record", "results", "items"];
 
-/// What somebody said in one go.
+/// One utterance.
 pub(crate) struct Words {
     role: Role,
     text: Sensitive<String>,
@@ -46,19 +46,19 @@ impl Words {
     }
 }
 
-/// What the user's interruption has made void.
+/// The output that the user's interruption has made void.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Interruption {
     #[default]
     Nothing,
-    /// The provider still owes the end of an interrupted turn, which will end nothing.
+    /// The provider still owes the end of an interrupted turn. That end ends nothing here.
     OwesTurnEnd,
-    /// The same, and until the provider ends the answer, what still comes of it is void. Once the provider has said so, too, it
-    /// answers what comes in from now on.
+    /// The same, and further output is void until the provider ends the answer. Once the provider knows of the interruption, too, it
+    /// answers the input from then on.
     Discarding { is_known: bool },
 }
 
-/// Who says what, and what of it is heard.
+/// The words of user and model, and whether the model is heard.
 #[derive(Debug, Default)]
 pub(crate) struct Speech {
     transcript: Transcript,
@@ -69,7 +69,7 @@ pub(crate) struct Speech {
 }
 
 impl Speech {
-    /// What a session that goes on in another process had said: so many entries of the log are its own.
+    /// Takes up a session from another process. The session has written so many entries of the log.
     pub(crate) fn restored(entries: LegNumber, onset: Option<LegNumber>) -> Self {
         Self {
             user_turn: UserTurn::restored(entries, onset),
@@ -108,12 +108,12 @@ impl Speech {
         }
     }
 
-    /// What the user said has been taken for finished.
+    /// The user's words were taken for finished.
     pub(crate) fn user_ended(&mut self) {
         self.user_turn.is_speaking = false;
     }
 
-    /// A piece of what somebody is saying.
+    /// A piece of an utterance.
     pub(crate) fn piece(
         &mut self,
         role: Role,
@@ -127,13 +127,13 @@ impl Speech {
         }
     }
 
-    /// What the user said, as the provider understands it in the end.
+    /// The user's words, as the provider finally understands them.
     pub(crate) fn transcribed(&mut self, text: &str, turn: u64, step: &mut Step) {
         show(Role::User, text.to_owned(), true, step);
         self.say(Words::of_user(text, None), turn, step);
     }
 
-    /// Says what one speaker said in full, and records it.
+    /// Reports and records one speaker's full utterance.
     pub(crate) fn finish(
         &mut self,
         role: Role,
@@ -156,7 +156,7 @@ impl Speech {
         self.say(words, turn, step);
     }
 
-    /// Records what was said in this turn.
+    /// Records an utterance of this turn.
     pub(crate) fn say(&mut self, words: Words, turn: u64, step: &mut Step) {
         let Words {
             role,
@@ -180,7 +180,7 @@ impl Speech {
         step.event(SessionEvent::Transcript { role, text, turn });
     }
 
-    /// Keeps what was said and has this number in the log already.
+    /// Keeps an utterance that has this number in the log already.
     pub(crate) fn keep(
         &mut self,
         role: Role,
@@ -199,7 +199,7 @@ impl Speech {
         self.transcript.record(entry, number, characters_max);
     }
 
-    /// Writes what the model is told into the log.
+    /// Writes a notice to the model into the log.
     pub(crate) fn note(&mut self, text: &str, step: &mut Step) {
         let said = Said::Notice {
             text: Sensitive(text.to_owned()),
@@ -212,7 +212,7 @@ impl Speech {
         step.append(self.user_turn.next_entry(), said.event());
     }
 
-    /// What the user said in one turn, after so many entries of the whole, belongs to another.
+    /// Moves the user's words from one turn to another, after so many entries of the whole.
     pub(crate) fn refile(&mut self, recorded: u64, from: u64, to: u64) {
         self.transcript.refile(recorded, from, to);
     }
@@ -222,12 +222,12 @@ impl Speech {
         self.transcript.drop_citations();
     }
 
-    /// A picture that the client is shown, as the answer is to name it.
+    /// Adds a picture that the client is shown, for the answer to name.
     pub(crate) fn show_image(&mut self, image: Image, step: &Step) {
         self.transcript.show(image, step.limits().citations_max);
     }
 
-    /// Gathers what the provider's own tools found for the model's answer.
+    /// Gathers the sources that the provider's own tools found for the model's answer.
     pub(crate) fn cite(&mut self, sources: Vec<Citation>, step: &Step) {
         for source in sources {
             self.transcript
@@ -235,8 +235,8 @@ impl Speech {
         }
     }
 
-    /// Gathers what the model's answer is to cite of a result, and the pictures in it. What the client was shown meanwhile is among
-    /// them, and has its caption.
+    /// Gathers the citations of a result for the model's answer, and the pictures in it. Pictures that the client was shown since are
+    /// among them, with their captions.
     pub(crate) fn collect(&mut self, tool: &Tool, response: &ToolResponse, step: &Step) {
         let Outcome::Success { data, content } = &response.outcome else {
             return;
@@ -247,14 +247,14 @@ impl Speech {
         }
         let data = data.as_ref();
         let data = data.filter(|_| tool.category == Category::Retrieval);
-        // A look at the names spares most results the making of a tree.
+        // A look at the names spares most results the parsing into a tree.
         let data = data.filter(|data| data.has_any(&CITING_MEMBERS));
         if let Some(data) = data.and_then(|data| data.as_object()) {
             self.transcript.cite(data, step.limits().citations_max);
         }
     }
 
-    /// Keeps no room for what is to be said.
+    /// Frees the room for words to come.
     pub(crate) fn give_room_back(&mut self) {
         self.transcript.give_room_back();
     }
@@ -262,17 +262,17 @@ impl Speech {
 
 // Interruption and suppression.
 impl Speech {
-    /// Whether what the model produces is void.
+    /// Whether the model's output is void.
     pub(crate) fn is_discarding(&self) -> bool {
         matches!(self.interruption, Interruption::Discarding { .. })
     }
 
-    /// Whether an interruption has made anything void that the provider has still to end.
+    /// Whether an interruption waits for an end of the provider's.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interruption != Interruption::Nothing
     }
 
-    /// Throws away the current answer, where there is one.
+    /// Throws away the current answer, if there is one.
     pub(crate) fn interrupt(&mut self, is_answering: bool, is_complete: bool, step: &mut Step) {
         step.push(Output::DiscardAudio);
         match (is_answering, is_complete) {
@@ -282,7 +282,7 @@ impl Speech {
         }
     }
 
-    /// The interruption is carried out. Where nothing of an answer can follow, the next may be heard.
+    /// The interruption is carried out. If nothing of an answer can follow, the next may be heard.
     pub(crate) fn interrupted(&self, step: &mut Step) {
         if !self.is_discarding() {
             step.push(Output::AcceptAudio);
@@ -304,7 +304,7 @@ impl Speech {
         }
     }
 
-    /// The provider has ended the answer, or its connection is gone. Whether that was what an interruption waited for.
+    /// The provider has ended the answer, or its connection is gone. Returns whether an interruption waited for that.
     pub(crate) fn answer_ended(&mut self, step: &mut Step) -> bool {
         let interruption = std::mem::take(&mut self.interruption);
         if matches!(interruption, Interruption::Discarding { .. }) {
@@ -336,13 +336,13 @@ fn show(role: Role, text: String, is_final: bool, step: &mut Step) {
     });
 }
 
-/// Where the user's turn stands, as far as effects know turns: it begins with an onset, and what the model does without one
-/// belongs to the turn before.
+/// The state of the user's turn, as far as effects know turns: it begins with an onset, and the model's acts without one belong to the
+/// turn before.
 #[derive(Debug, Default)]
 struct UserTurn {
     /// The newest onset.
     onset: Option<LegNumber>,
-    /// The user is speaking, so that more of it is no new onset.
+    /// The user is speaking, so further speech is no new onset.
     is_speaking: bool,
     /// The last message that the client knows by an id.
     message: Option<MessageKey>,
@@ -365,7 +365,7 @@ impl UserTurn {
         LegNumber(self.entries)
     }
 
-    /// The user typed. The same message once more begins nothing. Gives the entry that is to be written.
+    /// The user typed. The same message once more begins nothing. Returns the number of the entry to write.
     fn typed(&mut self, message: Option<MessageKey>) -> Option<LegNumber> {
         let is_known = message.is_some() && message == self.message;
         self.message = message;
@@ -373,7 +373,7 @@ impl UserTurn {
         (!is_known).then(|| self.begin())
     }
 
-    /// The user is heard. Gives the entry that is to be written where that is the beginning.
+    /// The user is heard. Returns the number of the entry to write, if speech begins with it.
     fn heard(&mut self) -> Option<LegNumber> {
         let begins = !std::mem::replace(&mut self.is_speaking, true);
         begins.then(|| {
@@ -391,10 +391,10 @@ impl UserTurn {
 
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
-    /// Each with the number that it has in the log.
+    /// Each entry with its number in the log.
     entries: VecDeque<(LegNumber, TranscriptEntry)>,
     bytes: usize,
-    /// Entries that were ever recorded.
+    /// The number of entries ever recorded.
     recorded: u64,
     user: String,
     assistant: String,
@@ -414,8 +414,8 @@ impl Transcript {
         text.push_str(&piece[..piece.floor_char_boundary(room)]);
     }
 
-    /// Cites what a retrieval brought: one record that was read in full, or those that a search found. These are cited only where
-    /// no record was read in full.
+    /// Cites the result of a retrieval: one record that was read in full, or the records that a search found. These are cited only if no
+    /// record was read in full.
     fn cite(&mut self, data: &Map<String, Value>, citations_max: usize) {
         let single = data.get("record").and_then(Value::as_object);
         if let Some(citation) = citation_of(single.unwrap_or(data)) {
@@ -440,7 +440,7 @@ impl Transcript {
         }
     }
 
-    /// A picture that a call has brought. Each is there once, as it came first.
+    /// Adds a picture that a call has brought. Each is there once, as it came first.
     fn show(&mut self, image: Image, images_max: usize) {
         let bytes = image.url.len() + image.caption.as_ref().map_or(0, String::len);
         let is_known = self.images.iter().any(|other| other.url == image.url);
@@ -449,7 +449,7 @@ impl Transcript {
         }
     }
 
-    /// Takes what was gathered of one speaker, if anything was. The assistant's comes with the turn's citations and pictures.
+    /// Takes the gathered words of one speaker, if there are any. The assistant's come with the turn's citations and pictures.
     fn finish(&mut self, role: Role) -> Option<Words> {
         let gathered = match role {
             Role::User => std::mem::take(&mut self.user),
@@ -485,8 +485,8 @@ impl Transcript {
         self.images.clear();
     }
 
-    /// Keeps an entry, and of those before it what there is room for. One that is too long is cut, so that it costs no more
-    /// than a part of what was said before.
+    /// Keeps an entry, and as many entries before it as there is room for. An entry that is too long is cut, so that it displaces only a
+    /// part of the earlier ones.
     fn record(&mut self, mut entry: TranscriptEntry, number: LegNumber, characters_max: usize) {
         cut(&mut entry.text, characters_max);
         self.recorded += 1;
@@ -503,17 +503,17 @@ impl Transcript {
         }
     }
 
-    /// Keeps no room for what is to be said.
+    /// Frees the room for words to come.
     fn give_room_back(&mut self) {
         self.entries.shrink_to_fit();
     }
 
-    /// Of what is kept for the session's end.
+    /// Bytes of the words that are kept for the session's end.
     pub(crate) fn recorded_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many entries were recorded so far.
+    /// The number of entries recorded so far.
     pub(crate) fn recorded(&self) -> u64 {
         self.recorded
     }
@@ -528,7 +528,7 @@ impl Transcript {
             .map(|(_, entry)| entry)
     }
 
-    /// What the user said in these turns, as far as it is written down.
+    /// The user's words in these turns, as far as they are written down.
     pub(crate) fn words_of(&self, turns: &[u64]) -> String {
         let asked = self
             .after(0)
@@ -537,7 +537,7 @@ impl Transcript {
         words.join("\n")
     }
 
-    /// The log's number of the first that the user said in these turns.
+    /// The log's number of the user's first words in these turns.
     pub(crate) fn first_number_of(&self, turns: &[u64]) -> Option<LegNumber> {
         let mut entries = self.entries.iter();
         let first =
@@ -545,7 +545,7 @@ impl Transcript {
         first.map(|(number, _)| *number)
     }
 
-    /// What the user said in one turn, after so many entries of the whole, belongs to another.
+    /// Moves the user's words from one turn to another, after so many entries of the whole.
     fn refile(&mut self, recorded: u64, from: u64, to: u64) {
         let forgotten = self.recorded - self.entries.len() as u64;
         let known = usize::try_from(recorded.saturating_sub(forgotten)).unwrap_or(usize::MAX);
@@ -563,7 +563,7 @@ impl Transcript {
     }
 }
 
-/// Leaves of a text what an utterance may have, and no more than `bytes_max`.
+/// Cuts a text to the limit of an utterance, and to `bytes_max`.
 fn cut(text: &mut Sensitive<String>, bytes_max: usize) {
     let bytes_max = bytes_max.min(UTTERANCE_BYTES_MAX);
     if text.expose().len() > bytes_max {

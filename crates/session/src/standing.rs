@@ -1,5 +1,5 @@
-//! The standing approvals of the conversation that cover calls of this session, as its client and the audit are told of them. The
-//! ledger says which there are, and which call one covers: nothing here lets anything run.
+//! The standing approvals of the conversation that cover calls of this session, and the reports about them to client and audit. The
+//! ledger decides which exist, and which call one covers: nothing here lets anything run.
 
 use crate::client::{ClientUpdate, RevokeWay};
 use crate::deadlines::Deadline;
@@ -13,26 +13,26 @@ use windlass_store::{
 use windlass_tool::id::CallNumber;
 use windlass_tool::kind::Mode;
 
-/// As the ledger had them last, those among them whose time is over.
+/// The approvals as the ledger had them last, including those whose time is over.
 #[derive(Debug, Default)]
 pub(crate) struct Standing(Vec<StandingApproval>);
 
 impl Standing {
-    /// What the conversation has when the session begins.
+    /// Takes up the conversation's approvals when the session begins.
     pub(crate) fn restore(&mut self, known: Vec<StandingApproval>, talk: &mut Talk) {
         self.0 = known;
         self.0.retain(|known| is_for(known, talk));
         self.watch(talk);
     }
 
-    /// The client is there, or there again, and is told what stands, if anything does.
+    /// The client is there, or there again, and is told the standing approvals, if there are any.
     pub(crate) fn show(&self, talk: &mut Talk) {
         if self.shown(talk).next().is_some() {
             self.tell(talk);
         }
     }
 
-    /// The user has given one with the approval of a call of this session.
+    /// The user has given a standing approval with the approval of a call of this session.
     pub(crate) fn given(&mut self, call: CallNumber, given: StandingApproval, talk: &mut Talk) {
         talk.step.event(SessionEvent::StandingApproval {
             approval: given.question,
@@ -57,7 +57,7 @@ impl Standing {
         self.tell(talk);
     }
 
-    /// The ledger has others now. Those that it ended with a command of this session are written down here, and by nobody else.
+    /// The ledger's approvals have changed. Only the session whose command ended one writes that down.
     pub(crate) fn learn(&mut self, news: StandingNews, talk: &mut Talk) {
         for StandingChange {
             question,
@@ -66,7 +66,7 @@ impl Standing {
         } in news.own
         {
             match event {
-                // What the session has heard of with its own call or revocation, it has told.
+                // The session has already reported the changes by its own call or revocation.
                 StandingEvent::Ended(why) if self.knows(question) => {
                     talk.step.event(SessionEvent::StandingApproval {
                         approval: question,
@@ -91,7 +91,7 @@ impl Standing {
         }
     }
 
-    /// The client wants its user to be asked again.
+    /// The client revokes a standing approval.
     pub(crate) fn revoke(&mut self, number: QuestionNumber, way: RevokeWay, talk: &mut Talk) {
         if let Some(index) = self.0.iter().position(|known| known.question == number) {
             let revoked = self.0.remove(index);
@@ -106,11 +106,11 @@ impl Standing {
             });
             talk.step.push(Output::Revoke(number));
         }
-        // A client that names another one learns which there are.
+        // A client that names an unknown approval is told the existing ones.
         self.tell(talk);
     }
 
-    /// Its time is over.
+    /// The approval's time is over.
     pub(crate) fn expired(&mut self, number: QuestionNumber, talk: &mut Talk) {
         if self.end(number, StandingEnd::Expired, talk) {
             self.tell(talk);
@@ -163,7 +163,7 @@ impl Standing {
             .tell_client(ClientUpdate::StandingApprovals(shown));
     }
 
-    /// A session by voice lasts, and its client sees when the time of one is over. By text the next turn is another session's.
+    /// A session by voice lasts, so its client sees when an approval's time is over. In text mode the next turn is another session's.
     fn watch(&self, talk: &mut Talk) {
         if talk.step.config.mode == Mode::Text {
             return;
@@ -178,7 +178,7 @@ impl Standing {
     }
 }
 
-/// Whether calls of this session are covered. By text the ledger tells one client from another.
+/// Whether an approval is for calls of this session. In text mode the ledger tells one client from another.
 fn is_for(known: &StandingApproval, talk: &Talk) -> bool {
     let config = &talk.step.config;
     match &known.scope {

@@ -1,5 +1,5 @@
-//! The state controller: the only writer of a session's application state. Tools ask by intents; what it does and what
-//! it refuses goes on the trail.
+//! The state controller: the only writer of a session's application state. Tools ask by intents; its changes and refusals go on the
+//! trail.
 
 use crate::event::StateChange;
 use crate::said::{KeptState, Said};
@@ -21,7 +21,7 @@ pub(crate) struct ApplicationState {
     pub(crate) mode: Mode,
     pub(crate) pending_end: Option<PendingEnd>,
     pub(crate) suppress_audio: bool,
-    /// Suppression that was asked for together with a farewell begins behind it.
+    /// A suppression that was requested together with a farewell begins after it.
     pub(crate) suppress_audio_after_farewell: bool,
     pub(crate) suppress_transcript: bool,
     pub(crate) pending_message: Option<String>,
@@ -70,32 +70,32 @@ impl StateController {
         }
     }
 
-    /// What handlers keep for the conversation.
+    /// The values that handlers keep for the conversation.
     pub(crate) fn values(&self) -> &StateValues {
         self.values.get()
     }
 
-    /// What a session begins with of that.
+    /// Takes up the kept values when a session begins.
     pub(crate) fn restore_values(&mut self, kept: KeptState, entries: u64) {
         self.values.restore(kept, entries);
     }
 
-    /// The log has been read up to an entry about it, which is the session's own where it has a number.
+    /// The log has been read up to an entry about values. `own` is its number if the session wrote it.
     pub(crate) fn learn_values(&mut self, news: &KeptState, own: Option<LegNumber>) {
         self.values.learn(news, own);
     }
 
-    /// Whether something was set that no entry says yet.
+    /// Whether a value was set that no entry has yet.
     pub(crate) fn are_values_changed(&self) -> bool {
         self.values.are_changed()
     }
 
-    /// What the log is to say of it, as the session's own entry of this number.
+    /// The entry about the values, as the session's own entry of this number.
     pub(crate) fn said_values(&mut self, entry: LegNumber) -> Said {
         self.values.said(entry)
     }
 
-    /// Whether it is to be said once more, after so many entries of the session's own.
+    /// Whether the values are to be written again, after so many entries of the session's own.
     pub(crate) fn are_values_old(&self, entries: u64) -> bool {
         self.values.are_old(entries)
     }
@@ -129,7 +129,7 @@ impl StateController {
     }
 
     fn apply_one(&mut self, intent: &Intent, with_farewell: bool) -> Result<StateChange, String> {
-        // What belongs to the conversation outlives its sessions.
+        // The values of a conversation outlive its sessions.
         if !self.state.is_active && !intent.is_of_conversation() {
             return Err(format!("{} on a session that is over", intent.shown_name()));
         }
@@ -214,7 +214,7 @@ impl StateController {
         }
     }
 
-    /// Notes whether the model is producing; true where that is news.
+    /// Notes whether the model is producing. Returns true if that has changed.
     pub(crate) fn set_generating(&mut self, generating: bool) -> bool {
         std::mem::replace(&mut self.state.is_model_generating, generating) != generating
     }
@@ -223,7 +223,7 @@ impl StateController {
         self.state.pending_message.take()
     }
 
-    /// Takes up what the session before this one was asked for and had not done.
+    /// Takes up the end and the message that the session before this one was asked for and had not done.
     pub(crate) fn restore(&mut self, end: Option<PendingEnd>, message: Option<String>) {
         self.state.pending_end = end;
         self.state.pending_message = message;
@@ -284,7 +284,7 @@ impl StateController {
 
 #[cfg(test)]
 impl StateController {
-    /// One for which no tool declares a value.
+    /// A state for which no tool declares a value.
     pub(crate) fn for_tests(mode: Mode, trail_entries_max: usize) -> Self {
         use crate::limits::Limits;
         use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! A step of the session, as its components see it: the time, what holds for the whole session, the one table of deadlines, fresh
-//! ids, and the list of outputs. It knows no component.
+//! A step of the session, for its components: the time, the session's constants, the one table of deadlines, fresh ids, and the list of
+//! outputs. It knows no component.
 
 use crate::client::{ClientUpdate, ErrorCode};
 use crate::config::SessionConfig;
@@ -26,7 +26,7 @@ pub(crate) struct Step {
     pub(crate) deadlines: Deadlines,
     pub(crate) outputs: Vec<Output>,
     last_call: u64,
-    /// Nonces that were made so far.
+    /// The number of nonces made so far.
     nonces: u64,
 }
 
@@ -51,7 +51,7 @@ impl Step {
         self.config.started_unix_ms + self.now.as_millis()
     }
 
-    /// What conditions are judged by now.
+    /// The facts for conditions now.
     pub(crate) fn facts(&self) -> Facts<'_> {
         self.config.facts(self.unix_ms())
     }
@@ -80,7 +80,7 @@ impl Step {
         });
     }
 
-    /// Has an entry of the leg's own written.
+    /// Writes an entry of the leg's own.
     pub(crate) fn append(&mut self, number: LegNumber, event: EntryEvent) {
         self.push(Output::Append(vec![NewEntry {
             leg_number: Some(number),
@@ -97,13 +97,13 @@ impl Step {
         self.deadlines.clear(deadline);
     }
 
-    /// From now on something is owed by the provider.
+    /// The provider owes an answer from now on.
     pub(crate) fn expect_answer(&mut self) {
         let seconds = self.limits().provider_silence_seconds;
         self.set_deadline(Deadline::ProviderSilence, Duration::from_secs(seconds));
     }
 
-    /// Whether the model owes an answer, or is to say something to a result, and it is counted how long that takes.
+    /// Whether the model owes an answer, or words about a result, within a counted time.
     pub(crate) fn expects_model(&self) -> bool {
         let awaited = [Deadline::ProviderSilence, Deadline::ResultSilence];
         awaited
@@ -132,8 +132,8 @@ impl Step {
         self.last_call = self.last_call.max(number.0);
     }
 
-    /// A name for a command to the ledger, and an id for the effect that it may begin. Both follow from the session's random id, so
-    /// that a replay makes the same; a later epoch of the session makes others.
+    /// Mints a nonce for a command to the ledger, and an id for the effect that it may begin. Both follow from the session's random id,
+    /// so that a replay makes the same; a later epoch of the session makes others.
     pub(crate) fn mint(&mut self) -> (Nonce, EffectId) {
         self.nonces += 1;
         let mut hasher = Sha256::new();
@@ -157,7 +157,7 @@ impl Step {
         failure(error, self.meta(tool, Arc::default()))
     }
 
-    /// The same where the tool may be unknown.
+    /// The same if the tool may be unknown.
     pub(crate) fn failed_by_name(&self, name: &str, error: CallError) -> Arc<ToolResponse> {
         failure(error, self.meta_by_name(name))
     }
@@ -215,7 +215,7 @@ pub(crate) mod bench {
             })
         }
 
-        /// What came out since, by the names of events, updates, commands and other outputs.
+        /// Takes the outputs since the last call, by the names of events, updates, commands and other outputs.
         pub(crate) fn take_names(&mut self) -> Vec<String> {
             self.outputs
                 .drain(..)

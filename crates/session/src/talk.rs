@@ -1,5 +1,5 @@
-//! What is said between the user and the model: it routes words, interruptions, answers and notices among turns, speech, the link,
-//! answers and the end of the session, each of which owns its state. Knows no ledger, and of calls their answers alone.
+//! The talk between the user and the model: routes words, interruptions, answers and notices among turns, speech, the link, answers and
+//! the end of the session, each of which owns its state. Knows no ledger, and of calls their answers alone.
 
 use crate::answers::{Answers, CallAnswer, Notice, Produced};
 use crate::client::{Citation, ClientUpdate, ErrorCode, MessageKey};
@@ -42,11 +42,11 @@ use windlass_tool::sensitive::Sensitive;
 const NEARLY_FULL: &str = "This conversation has nearly filled what you can keep in mind. Tell the user so in one or two sentences: you may soon \
      forget how it began, or it may end, and a new conversation has room again. Name what is still open. Then go on as before.";
 
-/// Whose result asks for a change of state.
+/// The call whose result asks for a change of state.
 #[derive(Clone, Debug)]
 pub(crate) struct Asker {
     pub(crate) call: CallNumber,
-    /// `None` where the session does not know the call any more.
+    /// `None` if the session does not know the call any more.
     pub(crate) tool: Option<ToolId>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Talk {
     is_tainted: bool,
 }
 
-// The model produces.
+// Output of the model.
 impl Talk {
     pub(crate) fn new(step: Step) -> Self {
         let config = &step.config;
@@ -84,7 +84,7 @@ impl Talk {
         }
     }
 
-    /// Returns false where what the model produces is void.
+    /// Returns false if the model's output is void.
     pub(crate) fn model_output(&mut self, what: Produced) -> bool {
         self.step.heard_provider();
         self.link.heard();
@@ -108,8 +108,8 @@ impl Talk {
         true
     }
 
-    /// The model has produced something in this message: what it can follow has arrived. The ledger is told of effects and
-    /// questions, and not before: after a crash the model may have to hear of them again.
+    /// The model has produced something in this message, so the answers that it can follow have arrived. The ledger is told of effects
+    /// and approval requests, and not before: after a crash the model may have to hear of them again.
     fn confirm(&mut self, message: u64) {
         let kept_max = match self.turns.is_idle() {
             true => 0,
@@ -125,7 +125,7 @@ impl Talk {
         }
     }
 
-    /// Transcripts may trail their turn, so that they begin none until the provider ends what they are of.
+    /// A transcript may trail its turn, so it begins none until the provider ends the transcript's turn.
     pub(crate) fn on_output_transcript(&mut self, piece: &str) {
         if piece.is_empty() || self.speech.is_discarding() {
             return;
@@ -152,13 +152,13 @@ impl Talk {
         self.state.set_generating(false);
     }
 
-    /// The end of a message is no reaction: it may be of the very one that asked.
+    /// The end of a message is no reaction: it may be the end of the message that asked.
     fn message_ended(&mut self, with_turn: bool) {
         self.answers.message_ended(with_turn);
         self.turns.message_ended();
     }
 
-    /// The provider's turn is over; `is_last` where the model says nothing more by itself, and waits for no call.
+    /// The provider's turn is over. `is_last` if the model says nothing more by itself, and waits for no call.
     pub(crate) fn on_turn_complete(&mut self, is_last: bool, unplayed: Duration) {
         self.step.heard_provider();
         self.message_ended(true);
@@ -194,7 +194,7 @@ impl Talk {
     }
 }
 
-// The user says something, or interrupts.
+// Input and interruptions of the user.
 impl Talk {
     pub(crate) fn heard_user(&mut self) {
         self.link.said();
@@ -216,7 +216,8 @@ impl Talk {
         self.user_turn_begun(begun, was_continued);
     }
 
-    /// The user begins a turn: what the model was given in one before, and has not spoken of, is no source of the next answer.
+    /// The user begins a turn. Results that the model was given in an earlier turn, and has not spoken of, are no sources of the next
+    /// answer.
     fn user_turn_begun(&mut self, begun: Option<u64>, was_continued: bool) {
         let Some(turn) = begun else {
             return;
@@ -261,13 +262,13 @@ impl Talk {
                 "this session's model does not see images; describe it in words, or choose a model that sees",
             );
         } else if !self.link.is_lost() {
-            // While there is no connection, what the camera sees by then is worth more than what it saw.
+            // While there is no connection, a later picture of the camera is worth more than this one.
             self.step
                 .tell_model(ModelCommand::Image { mime_type, data });
         }
     }
 
-    /// Text that the user typed, in this message of the client's.
+    /// The user typed text, in this message of the client's.
     pub(crate) fn user_text(&mut self, text: String, message: Option<MessageKey>) {
         if text.trim().is_empty() {
             return;
@@ -288,8 +289,8 @@ impl Talk {
         }
     }
 
-    /// The provider says that the user has interrupted. Whether that is to be carried out: where it is known here, the answer that
-    /// this ends was thrown away then.
+    /// The provider says that the user has interrupted. Returns whether to carry that out: if the interruption is already known here,
+    /// the answer was thrown away then.
     pub(crate) fn on_interrupted(&mut self) -> bool {
         self.step.heard_provider();
         self.message_ended(false);
@@ -297,15 +298,15 @@ impl Talk {
         !self.speech.is_interrupted()
     }
 
-    /// The user wants silence, from a provider that is gone too: then nothing is asked again.
+    /// The user wants silence. If the provider is gone, nothing is asked again.
     pub(crate) fn on_client_interrupt(&mut self) {
         if self.link.is_lost() && self.link.take_unanswered().is_some() {
             self.end_turn(true);
         }
     }
 
-    /// Throws away the current answer. What still comes of it is void until the provider ends it. Calls that have not begun are
-    /// taken back next; then follows [`Talk::interrupted`].
+    /// Throws away the current answer. Its further output is void until the provider ends it. Calls that have not begun are taken back
+    /// next; then follows [`Talk::interrupted`].
     pub(crate) fn interrupt(&mut self) {
         let is_complete = self.turns.is_generation_complete();
         self.speech
@@ -321,7 +322,7 @@ impl Talk {
         self.speech.interrupted(&mut self.step);
     }
 
-    /// What was to be heard of a farewell is gone. Only a user who has said something meanwhile has more to say.
+    /// The rest of a farewell will not be heard. Only a user who has said something meanwhile keeps the session open.
     pub(crate) fn cut_farewell(&mut self) {
         if self.turns.is_idle() {
             let state = self.state.get();
@@ -330,16 +331,16 @@ impl Talk {
         }
     }
 
-    /// The client has played everything. Whether the farewell was in it.
+    /// The client has played everything. Returns whether that includes the farewell.
     pub(crate) fn on_playback_done(&mut self) -> bool {
         self.ending.audio_ends(self.step.now);
         self.turns.is_idle()
     }
 }
 
-// Connections and requests that come and go.
+// Connections and requests.
 impl Talk {
-    /// The answer to an earlier request is over, and no call of this one has had its answer.
+    /// The answer to an earlier request is over, and no call of this request has had its answer.
     pub(crate) fn on_request_sent(&mut self, number: u64) {
         self.link.requested(number);
         self.speech.answer_ended(&mut self.step);
@@ -347,7 +348,7 @@ impl Talk {
         self.keep_unsent(held);
     }
 
-    /// An answer that will not come is not waited for.
+    /// The request has ended, so its answer is no longer awaited.
     pub(crate) fn on_request_ended(&mut self) {
         if self.step.expects_model() {
             self.on_generation_complete();
@@ -359,7 +360,8 @@ impl Talk {
         self.answers.connected();
     }
 
-    /// Returns what follows, and what the client is told where nothing does. `None` of a connection that was given up before.
+    /// Returns the verdict, and the error for the client if no other connection follows. `None` for a connection that was given up
+    /// before.
     pub(crate) fn on_lost(
         &mut self,
         generation: u64,
@@ -379,7 +381,7 @@ impl Talk {
         }
     }
 
-    /// The provider gives a handle, or none. It holds everything only where no call is open.
+    /// The provider gives a handle, or none. The handle covers the whole conversation only if no call is open.
     pub(crate) fn on_handle(
         &mut self,
         handle: Option<Sensitive<String>>,
@@ -396,7 +398,7 @@ impl Talk {
         );
     }
 
-    /// Whether a connection whose end was announced may be left, so that nothing is lost by it, if no call is open.
+    /// Whether a connection whose end was announced may be left without a loss, if no call is open.
     pub(crate) fn may_rotate(&self) -> bool {
         self.ending.is_running() && self.turns.is_idle() && self.link.may_rotate(&self.step)
     }
@@ -415,7 +417,7 @@ impl Talk {
         self.turns.current_number().filter(|_| is_asking)
     }
 
-    /// The provider takes input: what the new connection has to know comes first, then what waited, in its order.
+    /// The provider takes input. The new connection gets first the history, then the input that waited, in its order.
     pub(crate) fn on_ready(&mut self) {
         let open_turn = self.asked_again();
         let speech = &self.speech;
@@ -428,7 +430,7 @@ impl Talk {
             });
         }
         if let Some(text) = self.link.take_unanswered() {
-            // The same question as before: it begins no turn and earns no new budget.
+            // The question is the same as before: it begins no turn and earns no new budget.
             self.step
                 .tell_model(ModelCommand::UserText(Sensitive(text)));
             self.link.said();
@@ -443,14 +445,14 @@ impl Talk {
         self.send_notices();
     }
 
-    /// The connection is gone, or is given up: what it carried is kept for the next. [`Talk::left_connection`] follows.
+    /// The connection is gone, or is given up. Its unconfirmed answers are kept for the next. [`Talk::left_connection`] follows.
     pub(crate) fn leave_connection(&mut self) {
         self.link.leave(&mut self.step);
         let unsent = self.answers.leave_connection().collect();
         self.keep_unsent(unsent);
     }
 
-    /// The outcomes among answers that were not sent, or may not have been read, are told later.
+    /// Keeps the outcomes among answers that were not sent, or may not have been read, to tell them later.
     fn keep_unsent(&mut self, answers: Vec<CallAnswer>) {
         for answer in answers {
             if answer.settled.is_outcome || self.leaves_user_waiting(&answer) {
@@ -459,13 +461,13 @@ impl Talk {
         }
     }
 
-    /// The current turn is ended where the model had said everything; else its question is kept, to be asked again, and with
-    /// it what the user said into the answer. A model that waits for a call, or has yet to speak of one, has not.
+    /// Ends the current turn if the model had said everything. Otherwise keeps its question to be asked again, together with the user's
+    /// words during the answer. A model that waits for a call, or has yet to speak of one, has not said everything.
     pub(crate) fn left_connection(&mut self, model_waits: bool) {
         self.speech.answer_ended(&mut self.step);
         self.state.set_generating(false);
         self.keep_unanswered(model_waits);
-        // What the model says next on another connection may repeat what it said on this one.
+        // The model's next words on another connection may repeat its words on this one.
         self.turns.message_ended();
     }
 
@@ -476,7 +478,7 @@ impl Talk {
             self.ending
                 .hear_farewell_out(self.state.get(), &mut self.step);
             self.end_turn(false);
-            // Nobody is there yet who could answer what the user said meanwhile.
+            // No connection is there yet to answer the user's words since then.
             self.step.clear(Deadline::ProviderSilence);
         }
         let Some(asked) = self.turns.ask_again() else {
@@ -485,7 +487,7 @@ impl Talk {
         if let Some(joined) = asked.joined {
             self.speech.refile(0, joined, asked.turn);
         }
-        // The next connection's model has not heard of what was done in the turn.
+        // The next connection's model has not heard of the effects of the turn.
         for answer in self.answers.take_back_confirmed() {
             self.keep_late(answer);
         }
@@ -497,8 +499,8 @@ impl Talk {
         }
     }
 
-    /// Whether a refusal is the last that came of what the user asked: its turn is over, so that nothing is asked again. What
-    /// the user is being asked, and calls that were taken back, are told of in other ways.
+    /// Whether a refusal is the last result of the user's question: its turn is over, so nothing is asked again. Approval requests, and
+    /// calls that were taken back, are told of in other ways.
     fn leaves_user_waiting(&self, answer: &CallAnswer) -> bool {
         let is_told_otherwise = matches!(
             answer.settled.response.error_type(),
@@ -514,8 +516,8 @@ impl Talk {
 
 // Answers and notices for the model.
 impl Talk {
-    /// Gives one delivery its answer; keeps it where its connection is gone. Returns the deliveries that have their answer for good
-    /// by that.
+    /// Gives one delivery its answer, or keeps the answer if its connection is gone. Returns the deliveries whose answer is final by
+    /// that.
     pub(crate) fn answer(&mut self, answer: CallAnswer, blocks: bool) -> Vec<Slot> {
         if !self.link.carries(&answer.slot) {
             self.keep_late(answer.clone());
@@ -539,7 +541,8 @@ impl Talk {
         superseding
     }
 
-    /// Settles one delivery of its message, with its answer if it gets one, and sends what that releases. Returns the same.
+    /// Settles one delivery of its message, with its answer if it gets one, and sends the answers that this releases. Returns the
+    /// deliveries whose answer is final by that.
     pub(crate) fn release(
         &mut self,
         slot: &Slot,
@@ -581,7 +584,7 @@ impl Talk {
         superseding
     }
 
-    /// Keeps a result whose connection is gone. A silent one asks for no words, and text would make some.
+    /// Keeps a result whose connection is gone. A silent result is not kept: it asks for no words, and its text would cause some.
     pub(crate) fn keep_late(&mut self, answer: CallAnswer) {
         if answer.scheduling == Some(Scheduling::Silent) {
             return;
@@ -592,7 +595,7 @@ impl Talk {
         }
     }
 
-    /// Tells the model what came too late for its connection, once neither side speaks.
+    /// Tells the model the results that came too late for their connection, once neither side speaks.
     pub(crate) fn deliver_late(&mut self) {
         if !self.is_silent() {
             return;
@@ -626,7 +629,7 @@ impl Talk {
         self.link.is_ready() && self.turns.is_idle() && self.ending.is_running()
     }
 
-    /// The model is given this to read. External content may come up again in each session of the conversation.
+    /// The model is given this result to read. External content may come up again in each session of the conversation.
     pub(crate) fn note_external(&mut self, settled: &Settled) {
         if settled.quoted {
             self.taint();
@@ -645,7 +648,7 @@ impl Talk {
         }
     }
 
-    /// A person has answered. Client and model are told; a text model reads it in the log, with its next turn.
+    /// A person has replied. Client and model are told; a text model reads the reply in the log, with its next turn.
     pub(crate) fn on_ticket_reply(&mut self, reply: &TicketReply) {
         if self.step.config.mode == Mode::Text {
             return;
@@ -666,13 +669,13 @@ impl Talk {
         });
     }
 
-    /// In earlier sessions of the conversation it was warned of these models' windows.
+    /// Earlier sessions of the conversation have warned of these models' windows.
     pub(crate) fn restore_warned(&mut self, models: BTreeSet<Arc<str>>) {
         self.context.restore(models);
     }
 
-    /// A provider has counted an exchange. By voice client and user are told, once, before the window is full; by text a summary
-    /// makes room instead. The log has it, so that the conversation's next session does not say it again.
+    /// A provider has counted an exchange. By voice, client and user are warned once before the window is full; by text, a summary makes
+    /// room instead. The log has the warning, so that the conversation's next session does not repeat it.
     pub(crate) fn on_usage(&mut self, usage: Usage, other: Option<OtherModel>) {
         self.step.event(SessionEvent::Usage(usage));
         let nearly_full = self.context.used(&usage, other, &mut self.step);
@@ -701,14 +704,14 @@ impl Talk {
         });
     }
 
-    /// Tells the model of something when nobody speaks.
+    /// Tells the model of something once neither side speaks.
     pub(crate) fn notify(&mut self, notice: Notice) {
         if self.answers.notify(notice) {
             self.send_notices();
         }
     }
 
-    /// Tells the model what waits, if nobody speaks.
+    /// Sends the model the waiting notices, if neither side speaks.
     fn send_notices(&mut self) {
         if !self.is_silent() || !self.answers.is_notice_waiting() {
             return;
@@ -755,7 +758,7 @@ impl Talk {
         self.speech.log_call(&said, &mut self.step);
     }
 
-    /// Writes into the log how a call ended that was said to be at work, for whoever goes on with the conversation.
+    /// Logs the end of a call that was said to be at work, for the next session of the conversation.
     pub(crate) fn log_end(&mut self, slot: &Slot, settled: &Settled) {
         self.note_external(settled);
         let result = result_text(settled, self.step.limits().projection_characters_max);
@@ -765,8 +768,8 @@ impl Talk {
         self.speech.note(&text, &mut self.step);
     }
 
-    /// A turn in which the model was refused, or repeated itself, too often is ended, so that the user is not left with
-    /// a model that talks to its tools. In text it ends with one more answer, which is asked for without tools.
+    /// Ends a turn in which the model was refused, or repeated itself, too often, so that the user is not left with a model that talks
+    /// to its tools. In text the turn ends with one more answer, which is asked for without tools.
     pub(crate) fn wind_up(&mut self, turn: u64) {
         let is_news = self.turns.winds_up(turn, &self.step.limits().turn);
         if !is_news || self.step.config.mode == Mode::Text {
@@ -780,7 +783,7 @@ impl Talk {
     }
 }
 
-// Application state, and how turns and sessions end.
+// Application state, and the end of turns and sessions.
 impl Talk {
     pub(crate) fn facts(&self) -> SessionFacts {
         let state = self.state.get();
@@ -793,7 +796,7 @@ impl Talk {
         }
     }
 
-    /// What handlers keep for the conversation.
+    /// The values that handlers keep for the conversation.
     pub(crate) fn values(&self) -> &StateValues {
         self.state.values()
     }
@@ -807,21 +810,21 @@ impl Talk {
         })
     }
 
-    /// Carries out what a result asks of the session and of its conversation.
+    /// Carries out a result's intents, for the session and its conversation.
     pub(crate) fn apply_intents(&mut self, asker: &Asker, intents: &[Intent]) {
         let all: Vec<&Intent> = intents.iter().collect();
         self.apply(asker, &all);
         self.log_changed_values();
     }
 
-    /// The same of what it asks of the session alone.
+    /// Carries out a result's intents for the session alone.
     pub(crate) fn apply_session_intents(&mut self, asker: &Asker, intents: &[Intent]) {
         let of_session = intents.iter().filter(|intent| !intent.is_of_conversation());
         self.apply(asker, &of_session.collect::<Vec<_>>());
     }
 
-    /// Sets what a result keeps for the conversation. Gives the entry of the log that says so, for the ledger to write with the
-    /// outcome; `None` where nothing has changed.
+    /// Sets the values that a result keeps for the conversation. Returns the log entry about them, for the ledger to write with the
+    /// outcome; `None` if nothing has changed.
     pub(crate) fn set_values(&mut self, asker: &Asker, intents: &[Intent]) -> Option<ValuesEntry> {
         let of_conversation = intents.iter().filter(|intent| intent.is_of_conversation());
         self.apply(asker, &of_conversation.collect::<Vec<_>>());
@@ -838,7 +841,7 @@ impl Talk {
         })
     }
 
-    /// What of a result that came too late is not carried out.
+    /// Rejects the intents of a result that came too late.
     pub(crate) fn reject_intents<'i>(
         &mut self,
         asker: &Asker,
@@ -881,7 +884,7 @@ impl Talk {
         });
     }
 
-    /// Writes what handlers keep into the log, where the next session of the conversation finds it.
+    /// Writes the values that handlers keep into the log, where the next session of the conversation finds them.
     fn log_values(&mut self) {
         let number = self.speech.next_entry();
         let said = self.state.said_values(number);
@@ -905,20 +908,20 @@ impl Talk {
         }
     }
 
-    /// What handlers keep for the conversation, by its log.
+    /// Takes up the values that handlers keep for the conversation, by its log.
     pub(crate) fn restore_values(&mut self, kept: KeptState) {
         self.state.restore_values(kept, self.speech.last_entry().0);
     }
 
-    /// The log has been read up to an entry about it, which is the session's own where it has a number.
+    /// The log has been read up to an entry about values. `own` is its number if the session wrote it.
     pub(crate) fn learn_values(&mut self, news: &KeptState, own: Option<LegNumber>) {
         self.state.learn_values(news, own);
     }
 
-    /// Ends the current turn, if there is one, and begins that of what the user said meanwhile.
+    /// Ends the current turn, if there is one, and begins the turn of the user's words since then.
     fn end_turn(&mut self, is_interrupted: bool) {
         self.step.clear(Deadline::ProviderSilence);
-        // What the user said before the answer was written down when the answer began; the rest came after it.
+        // The user's words before the answer were written down when the answer began. The rest came after it.
         self.finish_utterance(Role::Assistant);
         let turn = self.turns.of_user(is_interrupted);
         self.speech
@@ -931,7 +934,7 @@ impl Talk {
             self.speech.drop_citations();
         }
         self.state.set_generating(false);
-        // Nobody will be asked again what the turn was about.
+        // The question of this turn will not be asked again.
         let effects = self.answers.take_confirmed(0);
         acknowledge(effects, Vec::new(), &mut self.step);
         let Some(ended) = self.turns.end(self.step.now, is_interrupted) else {
@@ -963,7 +966,7 @@ impl Talk {
         }
     }
 
-    /// What a tool wanted said to the model after the turn.
+    /// Sends the message that a tool wanted to give the model after the turn.
     fn send_pending_message(&mut self, turn: u64) {
         if let Some(message) = self.state.take_pending_message() {
             self.turns.expect_continuation(turn);
@@ -973,7 +976,7 @@ impl Talk {
         self.send_notices();
     }
 
-    /// Says what one speaker said in full, and records it.
+    /// Reports and records one speaker's full utterance.
     fn finish_utterance(&mut self, role: Role) {
         let turn = match role {
             Role::User => {
@@ -996,7 +999,7 @@ impl Talk {
         self.ending.is_due(self.state.get(), &mut self.step)
     }
 
-    /// Says goodbye as a tool asked for it, where one did. Returns why the session ends.
+    /// Says the goodbye that a tool asked for, if one did. Returns why the session ends.
     pub(crate) fn say_goodbye(&mut self) -> Option<EndReason> {
         let end = self.state.get().pending_end.clone();
         let end = end.filter(|_| self.ending.is_running())?;
@@ -1009,7 +1012,7 @@ impl Talk {
         Some(EndReason::Intent(end.reason))
     }
 
-    /// Nothing begins any more. Open calls are ended next; then follows [`Talk::ended`].
+    /// The session begins to end: nothing new begins. Open calls are ended next; then follows [`Talk::ended`].
     pub(crate) fn end(&mut self, reason: EndReason) {
         self.end_turn(true);
         self.ending.begin(reason, &mut self.step);
@@ -1022,7 +1025,7 @@ impl Talk {
         self.state.deactivate(self.step.now);
     }
 
-    /// How many results, unconfirmed and confirmed answers and notices are held, and how many bytes of transcript.
+    /// The numbers of late results, unconfirmed answers, confirmed answers and notices, and the bytes of transcript.
     pub(crate) fn held(&self) -> ([usize; 4], usize) {
         (
             self.answers.held(),
@@ -1039,7 +1042,7 @@ impl Talk {
 
 // A session that goes on in another process.
 impl Talk {
-    /// What a process that goes on with this session has to know beside the log.
+    /// The state that a process needs, beside the log, to go on with this session.
     pub(crate) fn saved(&self, model_waits: bool, last_call: CallNumber) -> Saved {
         let unanswered: Vec<u64> = self.turns.unanswered(model_waits).collect();
         let state = self.state.get();
@@ -1062,8 +1065,8 @@ impl Talk {
         }
     }
 
-    /// The current turn, where the model has not said everything and the user's words are known, with what the user said into
-    /// the answer; else the turn that this begins.
+    /// The current turn, if the model has not said everything and the user's words are known, with the user's words during the answer;
+    /// otherwise the turn that those words begin.
     fn open_turn(&self, unanswered: &[u64]) -> Option<OpenTurn> {
         let number = *unanswered.first()?;
         let (summary, loops) = self.turns.spent(number);
@@ -1076,7 +1079,7 @@ impl Talk {
         })
     }
 
-    /// Numbers its turns behind those of the conversation. A turn that is taken up has spent what was called in it.
+    /// Numbers the session's turns after those of the conversation. A turn that is taken up has already spent its earlier calls.
     pub(crate) fn go_on(&mut self, last_turn: u64, spent: Option<SpentTurn>) {
         self.turns.number_after(last_turn);
         let Some(SpentTurn { calls, loops }) = spent else {
@@ -1096,7 +1099,7 @@ impl Talk {
         self.turns.take_up(self.step.now, summary, loops);
     }
 
-    /// Takes up what this session had left in another process.
+    /// Takes up the state that this session had left in another process.
     pub(crate) fn restore(&mut self, saved: Saved) {
         let entries = saved
             .last_entry
@@ -1112,7 +1115,7 @@ impl Talk {
             let turn = Turn::restored(open.number, self.step.now, open.summary, loops);
             self.speech
                 .keep(Role::User, &open.words, open.number, open.from, &self.step);
-            // The same question as before: it begins no turn and earns no new budget.
+            // The question is the same as before: it begins no turn and earns no new budget.
             (Some(turn), Some(open.words.into_inner()))
         });
         self.turns = Turns::restored(saved.turns_begun, turn, saved.blocks_made);
@@ -1120,7 +1123,7 @@ impl Talk {
     }
 }
 
-/// What was said after so many entries of the transcript, but for the turn that is put to the model again.
+/// The words after so many entries of the transcript, except those of the turn that is put to the model again.
 fn said_after(speech: &Speech, recorded: u64, open_turn: Option<u64>) -> Vec<HistoryEntry> {
     let said = speech.transcript().after(recorded);
     said.filter(|entry| Some(entry.turn) != open_turn)
@@ -1131,7 +1134,7 @@ fn said_after(speech: &Speech, recorded: u64, open_turn: Option<u64>) -> Vec<His
         .collect()
 }
 
-/// The ledger is told what the model has heard of.
+/// Tells the ledger which effects and approval requests the model has heard of.
 fn acknowledge(effects: Vec<EffectId>, questions: Vec<QuestionNumber>, step: &mut Step) {
     if !effects.is_empty() || !questions.is_empty() {
         step.push(Output::Heard { effects, questions });

@@ -20,7 +20,7 @@ impl Timestamp {
         self.0 / 1_000
     }
 
-    /// How long ago `earlier` was; zero where it was not.
+    /// The time since `earlier`; zero if that is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }

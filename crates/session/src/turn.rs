@@ -15,17 +15,17 @@ use windlass_tool::error::CallError;
 use windlass_tool::kind::Category;
 use windlass_tool::registry::Tool;
 
-/// How many ended turns are kept, for calls that outlive theirs (`docs/policies.md`, "Loops").
+/// The number of ended turns that are kept, for calls that outlive theirs (`docs/policies.md`, "Loops").
 const PAST_TURNS_MAX: usize = 5;
 
-/// What a refused call costs its turn.
+/// The charge of a refused call to its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Charge {
-    /// It could not even be read: nothing of the budgets, but it counts as a refusal.
+    /// The call could not even be read. It takes nothing of the budgets, but counts as a refusal.
     Nothing,
     /// One call of the total.
     Now,
-    /// It was charged when it passed the budgets; a retrieval that does not run is given back.
+    /// The call was charged when it passed the budgets. The charge of a retrieval that does not run is given back.
     Already,
 }
 
@@ -39,22 +39,22 @@ pub(crate) struct Turn {
     heard_model: bool,
     /// The model has finished its message, though the provider has not yet ended the turn.
     generation_complete: bool,
-    /// The model was given an answer in it to speak of, which it can do from this message of its own on.
+    /// The model was given an answer to speak of. It can do so from this message of its own on.
     owes_words: Option<u64>,
-    /// The same, as far as its counters go on with what the model says of that: a transcript alone, which may trail, is no proof
-    /// that it does.
+    /// The same answer, as long as the counters continue with the model's words about it. A transcript alone, which may trail, is no
+    /// proof of such words.
     owed: Option<Owed>,
-    /// Its end was reported; it lives on for a late result's sake.
+    /// The turn's end was reported. It lives on for a late result.
     ended: bool,
 }
 
-/// What the model has still to say of an answer that it was given.
+/// An answer that the model has still to speak of.
 #[derive(Clone, Copy, Debug)]
 struct Owed {
     /// The turn whose counters go on with it.
     turn: u64,
     waited: bool,
-    /// What it says next is about it. One that did not wait finishes first what it is saying.
+    /// The model's next words are about the answer. A model that did not wait for it finishes its current words first.
     is_next: bool,
 }
 
@@ -78,7 +78,7 @@ impl Turn {
         }
     }
 
-    /// A turn that goes on with what it had spent when its process ended.
+    /// A turn that goes on with the budget that it had spent when its process ended.
     pub(crate) fn restored(
         number: u64,
         started: Timestamp,
@@ -91,18 +91,18 @@ impl Turn {
         }
     }
 
-    /// The turn that goes on behind its end. A user who interrupts wants to hear no more of what the model waited for.
+    /// The turn that goes on after this one's end. A user who interrupts wants to hear no more of an answer that the model waited for.
     fn goes_on(&self, interrupted: bool) -> Option<u64> {
         let owed = self.owed.filter(|owed| !(interrupted && owed.waited));
         owed.map(|owed| owed.turn)
     }
 }
 
-/// What a turn's end amounts to.
+/// The result of a turn's end.
 pub(crate) struct Ended {
     pub(crate) turn: u64,
     pub(crate) summary: TurnSummary,
-    /// False where the end was reported before.
+    /// False if the end was reported before.
     pub(crate) is_news: bool,
 }
 
@@ -110,21 +110,21 @@ pub(crate) struct Ended {
 pub(crate) struct Turns {
     current: Option<Turn>,
     past: VecDeque<Turn>,
-    /// What the next turn's history is made in.
+    /// The buffers of the next turn's history.
     spare: LoopHistory,
     last_number: u64,
-    /// The last turn of an earlier session, to which belongs what the model says before the user says anything.
+    /// The last turn of an earlier session. The model's words before the user's first belong to it.
     earlier: Option<u64>,
-    /// The user said something while the model was answering, which begins a turn once this one is over.
+    /// The user said something during the model's answer, which begins a turn once this one is over.
     input_waits: bool,
-    /// The provider heard something while the model was answering, after so many entries of the transcript. It may be the
-    /// tail of the earlier question, so it counts as input only once the provider takes it for an interruption.
+    /// The number of transcript entries when the provider heard something during the model's answer. It may be the tail of the earlier
+    /// question, so it counts as input only once the provider takes it for an interruption.
     input_suspected: Option<u64>,
     /// The turn that goes on if the model speaks without being spoken to.
     continues: Option<Continued>,
     /// The model is in the middle of a message, which may outlive its turn.
     is_speaking: bool,
-    /// A transcript of the model's came while no turn was under way: that of an answer, or the rest of one that is over.
+    /// A transcript of the model came outside any turn: of a new answer, or of the rest of one that is over.
     words_alone: Option<WordsAlone>,
     /// Blocks that were made, or are being made, in this session.
     blocks_made: u32,
@@ -133,7 +133,7 @@ pub(crate) struct Turns {
 /// A question that is put to the next connection's model.
 pub(crate) struct AskedAgain {
     pub(crate) turn: u64,
-    /// The turn that would have begun with what the user said meanwhile: that is part of the question now.
+    /// The turn that the user's words since then would have begun. They are part of the question now.
     pub(crate) joined: Option<u64>,
 }
 
@@ -141,32 +141,32 @@ pub(crate) struct AskedAgain {
 #[derive(Clone, Copy, Debug)]
 struct Continued {
     turn: u64,
-    /// What the model says next is why. One that is in the middle of a message finishes that first.
+    /// The model's next words continue the turn. A model in the middle of a message finishes that first.
     is_next: bool,
 }
 
-/// Words of the model's whose turn is not known.
+/// Words of the model whose turn is not known.
 #[derive(Debug, Default)]
 pub(crate) struct WordsAlone {
-    /// It was given what it has to speak of only after them.
+    /// The model was given an answer to speak of only after these words.
     is_more_owed: bool,
 }
 
-/// The turn of what the user said while another was running.
+/// The turn of the user's words during another turn.
 pub(crate) struct Waited {
     pub(crate) turn: u64,
-    /// Where in the transcript the words begin that have proved to be its, where any have.
+    /// The number of transcript entries before the words that have proved to belong to this turn, if any have.
     pub(crate) proved_from: Option<u64>,
 }
 
 impl Turns {
-    /// Keeps no room for turns to come.
+    /// Frees the room for turns to come.
     pub(crate) fn give_room_back(&mut self) {
         self.past.shrink_to_fit();
         self.spare = LoopHistory::default();
     }
 
-    /// The turns of a session whose process has ended: the counter, and the turn whose question is still to be answered.
+    /// The turns of a session whose process has ended: the counter, and the turn whose question has no answer yet.
     pub(crate) fn restored(last_number: u64, open: Option<Turn>, blocks_made: u32) -> Self {
         Self {
             current: open,
@@ -201,7 +201,7 @@ impl Turns {
         turns.find(|turn| turn.number == number)
     }
 
-    /// Whether nobody has anything to say.
+    /// Whether no turn is running.
     pub(crate) fn is_idle(&self) -> bool {
         self.current.is_none()
     }
@@ -226,7 +226,7 @@ impl Turns {
         self.current.as_ref().is_some_and(Turn::is_answered)
     }
 
-    /// The turns whose words no model has answered in full: the one under way, and that of what waits for its end.
+    /// The turns whose words no model has answered in full: the current one, and the turn of input that waits for its end.
     pub(crate) fn unanswered(&self, model_waits: bool) -> impl Iterator<Item = u64> {
         let open = self.current.as_ref();
         let open = open.filter(|turn| model_waits || !turn.is_answered());
@@ -234,7 +234,7 @@ impl Turns {
         open.into_iter().chain(self.waiting())
     }
 
-    /// What a turn has spent, and what was called in it, for a process that goes on with it.
+    /// The budget that a turn has spent, and the calls in it, for a process that goes on with it.
     pub(crate) fn spent(&self, number: u64) -> (TurnSummary, SavedLoops) {
         let current = self.current.as_ref().filter(|turn| turn.number == number);
         match current {
@@ -286,7 +286,7 @@ impl Turns {
         self.input_waits.then_some(self.last_number + 1)
     }
 
-    /// The turn of what the user says now; 0 outside a turn. An interruption proves what was suspected.
+    /// The turn of the user's current words; 0 outside a turn. An interruption proves that suspected input was input.
     pub(crate) fn of_user(&self, interrupted: bool) -> u64 {
         let waits = self.input_waits || (self.input_suspected.is_some() && interrupted);
         match &self.current {
@@ -296,12 +296,11 @@ impl Turns {
         }
     }
 
-    /// The connection is gone, and the current question is asked again, together with what waits, which begins no turn of its
-    /// own.
+    /// The connection is gone. The current question is asked again, together with the waiting input, which begins no turn of its own.
     pub(crate) fn ask_again(&mut self) -> Option<AskedAgain> {
         let joined = self.waiting();
         let turn = self.current.as_mut()?;
-        // What the user says next joins the question.
+        // The user's next words join the question.
         turn.heard_model = false;
         turn.owed = None;
         let turn = turn.number;
@@ -330,7 +329,7 @@ impl Turns {
         if let Some(turn) = &mut self.current {
             turn.heard_model = true;
             turn.generation_complete = false;
-            // This may be of the current message, so that what came after it began is still to be spoken of.
+            // This output may belong to the current message. Then an answer that came after the message began is still to be spoken of.
             if unspoken.is_some() {
                 turn.owed = Some(Owed {
                     turn: turn.number,
@@ -342,14 +341,14 @@ impl Turns {
         begun
     }
 
-    /// The model speaks or asks, which a transcript that may trail does not prove: of the answer that it had to speak of.
+    /// The model certainly speaks or asks, which a transcript that may trail does not prove. It speaks of the answer that it was given.
     pub(crate) fn reacted(&mut self) {
         if let Some(turn) = &mut self.current {
             turn.owed = turn.owed.filter(|owed| !owed.is_next);
         }
     }
 
-    /// A result, or anything else of ours, may make the model speak: that output continues this turn.
+    /// A result, or another message of ours, may make the model speak: that output continues this turn.
     pub(crate) fn expect_continuation(&mut self, number: u64) {
         if self.current.is_none() {
             self.continues = Some(Continued {
@@ -362,23 +361,22 @@ impl Turns {
         }
     }
 
-    /// The model has produced something in this message of its own: it speaks of what it was given before.
+    /// The model has produced something in this message of its own: it speaks of the answers before it.
     pub(crate) fn heard(&mut self, message: u64) {
         if let Some(turn) = &mut self.current {
             turn.owes_words = turn.owes_words.filter(|from| *from > message);
         }
     }
 
-    /// The model has finished its message. The answer that was interrupted is not the one to what the user said then.
+    /// The model has finished its message. An interrupted answer does not answer the user's words since.
     pub(crate) fn generation_completed(&mut self) {
         if let Some(turn) = self.current.as_mut().filter(|turn| turn.heard_model) {
             turn.generation_complete = true;
         }
     }
 
-    /// The answer to a call of this turn went out, and the model is to speak of it, which it can from this message of its own on:
-    /// what it has said is not its answer to the user, and what it makes of that continues the turn. Calls that are void are of no
-    /// turn.
+    /// The answer to a call of this turn went out, and the model can speak of it from its message `from` on. Its words so far are not
+    /// its answer to the user, and its words about the answer continue the turn. Void calls belong to no turn.
     pub(crate) fn answered(&mut self, number: u64, from: u64, waited: bool) {
         if let Some(turn) = self.current.as_mut().filter(|turn| turn.number == number) {
             turn.owes_words = Some(from);
@@ -400,7 +398,7 @@ impl Turns {
         });
     }
 
-    /// The model has finished what it was saying.
+    /// The model has finished its message.
     pub(crate) fn message_ended(&mut self) {
         self.is_speaking = false;
         if let Some(continued) = &mut self.continues {
@@ -411,7 +409,7 @@ impl Turns {
         }
     }
 
-    /// Whether the model may still speak of what it was given in a turn that is over.
+    /// Whether the model may still speak of an answer from a turn that is over.
     pub(crate) fn is_continued(&self) -> bool {
         self.continues.is_some()
     }
@@ -428,7 +426,8 @@ impl Turns {
         self.words_alone.get_or_insert_default().is_more_owed |= unspoken;
     }
 
-    /// Words that came alone were of the turn that goes on now. Of what the model was given after them, it has still to speak.
+    /// The words that came alone belonged to the turn that goes on now. The model has still to speak of the answers that it was given
+    /// after them.
     pub(crate) fn heard_words_alone(&mut self, words: &WordsAlone) {
         if let Some(turn) = self.current.as_mut().filter(|_| words.is_more_owed) {
             turn.owed = Some(Owed {
@@ -439,19 +438,19 @@ impl Turns {
         }
     }
 
-    /// The words whose turn was not known until now.
+    /// Takes the words whose turn was not known until now.
     pub(crate) fn take_words_alone(&mut self) -> Option<WordsAlone> {
         self.words_alone.take().filter(|_| self.current.is_none())
     }
 
-    /// The turn whose counters go on where nobody began a new one: that of a late result, and any turn that was wound
-    /// up, since a model must not earn a fresh budget by going on and on. The newest stands for one that is forgotten.
+    /// The turn whose counters go on if the user began no new one: the turn of a late result, and any turn that was wound up, since a
+    /// model must not earn a fresh budget by going on and on. The newest turn stands for a forgotten one.
     fn revivable(&mut self) -> Option<Turn> {
         let continues = self.continues.take().map(|continued| continued.turn);
         let newest = self.past.len().checked_sub(1)?;
         let mut past = self.past.iter();
         let continued = past.position(|turn| Some(turn.number) == continues);
-        // The one that ended last may be an older one that went on.
+        // The turn that ended last may be an older one that went on.
         let goes_on = continues.is_some() || self.past[newest].summary.wound_up;
         let index = continued.or_else(|| goes_on.then_some(newest))?;
         self.past.remove(index)
@@ -473,7 +472,7 @@ impl Turns {
         turn.summary.interrupted |= interrupted;
         turn.summary.duration_ms =
             u64::try_from(now.since(turn.started).as_millis()).unwrap_or(u64::MAX);
-        // What still comes of a message that was interrupted is void.
+        // Further output of an interrupted message is void.
         self.is_speaking &= !interrupted;
         let is_next = !self.is_speaking;
         let goes_on = turn.goes_on(interrupted);
@@ -493,7 +492,7 @@ impl Turns {
         Some(ended)
     }
 
-    /// Begins the turn of what the user said while the last one was running. An interruption proves what was suspected.
+    /// Begins the turn of the user's words during the last one. An interruption proves that suspected input was input.
     pub(crate) fn begin_waiting(&mut self, now: Timestamp, interrupted: bool) -> Option<Waited> {
         let suspected = std::mem::take(&mut self.input_suspected);
         let proved_from = suspected.filter(|_| interrupted);
@@ -507,7 +506,7 @@ impl Turns {
 
 // Budgets and loops.
 impl Turns {
-    /// Passes the hard budgets, and charges them. True where there is something to give back.
+    /// Passes the hard budgets, and charges them. Returns true if there is a charge to give back.
     pub(crate) fn spend(
         &mut self,
         number: u64,
@@ -545,7 +544,7 @@ impl Turns {
         turn.map_or(Ok(()), |turn| turn.history.check(&Seen::of(facts)))
     }
 
-    /// A call will run: loop guard and caps count it.
+    /// A call will run. The loop guard and the caps count it.
     pub(crate) fn runs(&mut self, facts: &Arc<CallFacts>, limits: &TurnLimits) {
         if let Some(turn) = self.get_mut(facts.turn()) {
             turn.history.called(Seen::of(facts), limits);
@@ -553,7 +552,7 @@ impl Turns {
         self.blocks_made += u32::from(facts.tool.id.as_str() == BLOCKING_TOOL);
     }
 
-    /// A call that ran has ended in this way.
+    /// A call that ran has ended with this response.
     pub(crate) fn ran(&mut self, facts: &CallFacts, response: &ToolResponse, is_failed: bool) {
         if is_failed && facts.tool.id.as_str() == BLOCKING_TOOL {
             self.blocks_made = self.blocks_made.saturating_sub(1);
@@ -567,7 +566,7 @@ impl Turns {
         }
     }
 
-    /// Gives back what a call was charged that neither runs nor asks.
+    /// Gives back the charge of a call that neither runs nor asks.
     pub(crate) fn give_back(&mut self, number: u64, tool: &Tool) {
         if let Some(turn) = self.get_mut(number) {
             turn.summary.calls = turn.summary.calls.saturating_sub(1);
@@ -579,7 +578,7 @@ impl Turns {
         let Some(turn) = self.get_mut(slot.turn) else {
             return;
         };
-        // What a handler is refused, the model does not hear of.
+        // The model does not hear of a refusal to a handler.
         turn.summary.refusals += u32::from(slot.parent().is_none());
         match charge {
             Charge::Nothing => {}
@@ -598,7 +597,7 @@ impl Turns {
         }
     }
 
-    /// Whether the model was refused, or repeated itself, too often in this turn. It is said once.
+    /// Whether the model was refused, or repeated itself, too often in this turn. Returns true only once.
     pub(crate) fn winds_up(&mut self, number: u64, limits: &TurnLimits) -> bool {
         let Some(turn) = self.get_mut(number) else {
             return false;
@@ -609,7 +608,7 @@ impl Turns {
         is_due && !std::mem::replace(&mut summary.wound_up, true)
     }
 
-    /// A call has taken so long.
+    /// A call has taken `actual_ms` milliseconds.
     pub(crate) fn took(&mut self, facts: &CallFacts, actual_ms: u64, step: &mut Step) {
         let limits = &step.limits().turn;
         let (turn_ms, retrieval_ms) = (limits.latency_ms, limits.retrieval_latency_ms);
@@ -628,7 +627,7 @@ impl Turns {
         if tool.category == Category::Retrieval && actual_ms > retrieval_ms {
             exceeded(LatencyLimit::Retrieval, retrieval_ms, actual_ms);
         }
-        // The time of its parent has that of a handler's call in it.
+        // The time of a handler's call is part of its parent's time.
         let is_part = facts.parent().is_some();
         if let Some(turn) = self.get_mut(facts.turn()).filter(|_| !is_part) {
             let before = turn.summary.latency_ms;

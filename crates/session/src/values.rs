@@ -1,5 +1,5 @@
-//! The values that handlers keep for a conversation: which there may be, how much of them, and what they are now. Each change is
-//! written into the log of the conversation, from which the next session has them. Knows no handler.
+//! The values that handlers keep for a conversation: the declared keys, their limits, and the current values. Each change is written
+//! into the log of the conversation, from which the next session reads it. Knows no handler.
 
 use crate::event::StateChange;
 use crate::limits::Limits;
@@ -13,7 +13,7 @@ use windlass_tool::intent::shown_key;
 use windlass_tool::registry::Registry;
 use windlass_tool::validate::{Validator, Violation};
 
-/// Entries of the session's own after which the values are written once more: a session that begins reads the newest entries
+/// The number of the session's own entries after which the values are written again. A session that begins reads the newest entries
 /// alone, and the ledger writes some of them for each of these.
 const REPEATED_AFTER: u64 = 250;
 
@@ -22,14 +22,13 @@ pub(crate) struct Values {
     registry: Arc<Registry>,
     limits: Arc<Limits>,
     values: StateValues,
-    /// The keys that were set since an entry said so.
+    /// The keys that were set since the last entry about values.
     changed: Vec<Arc<str>>,
-    /// The session's newest entry about each key, until the session has read the log up to it: what others wrote before it is
-    /// older.
+    /// The session's newest entry about each key, until the session has read the log up to it. The values of others before it are older.
     unread: BTreeMap<Arc<str>, LegNumber>,
-    /// Entries of the log behind the one that says them, when the session began or wrote one.
+    /// The number of log entries after the one with the values, when the session began or wrote one.
     age: u64,
-    /// The session's own entries by then.
+    /// The number of the session's own entries by then.
     entries: u64,
 }
 
@@ -46,7 +45,7 @@ impl Values {
         }
     }
 
-    /// What a session begins with that has written so many entries itself.
+    /// Takes up the kept values, for a session that has written so many entries itself.
     pub(crate) fn restore(&mut self, kept: KeptState, entries: u64) {
         self.values = kept.values;
         self.age = kept.age;
@@ -57,8 +56,8 @@ impl Values {
         &self.values
     }
 
-    /// The log has been read up to an entry about values, which is the session's own where it has a number. The log's order holds:
-    /// what others wrote before the session's own newest entry about a key has been overwritten.
+    /// The log has been read up to an entry about values. `own` is its number if the session wrote it. The log's order holds: the
+    /// session's own newest entry about a key overwrites the values of others before it.
     pub(crate) fn learn(&mut self, news: &KeptState, own: Option<LegNumber>) {
         for key in &news.changed {
             if !self.unread.contains_key(key) {
@@ -69,7 +68,7 @@ impl Values {
         self.unread.retain(|_, number| Some(*number) != own);
     }
 
-    /// Sets a value that a handler asks for; `null` takes it away. `Err` says why it stays as it is, and never what was given.
+    /// Sets a value that a handler asks for; `null` removes it. `Err` says why it stays as it is, and never shows the given value.
     pub(crate) fn set(&mut self, key: &str, value: &Value) -> Result<StateChange, String> {
         let Some(validator) = self.registry.state(key) else {
             return Err(format!(
@@ -129,12 +128,12 @@ impl Values {
         }
     }
 
-    /// Whether something was set that no entry says yet.
+    /// Whether a value was set that no entry has yet.
     pub(crate) fn are_changed(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// What the log is to say of them, as the session's own entry of this number. Where nothing was set it only repeats them.
+    /// The entry about the values, as the session's own entry of this number. If nothing was set, it only repeats them.
     pub(crate) fn said(&mut self, entry: LegNumber) -> Said {
         self.age = 0;
         self.entries = entry.0;
@@ -147,14 +146,14 @@ impl Values {
         }
     }
 
-    /// Whether they are to be said once more, after so many entries of the session's own.
+    /// Whether the values are to be written again, after so many entries of the session's own.
     pub(crate) fn are_old(&self, entries: u64) -> bool {
         let since = entries.saturating_sub(self.entries);
         !self.values.is_empty() && self.age.saturating_add(since) >= REPEATED_AFTER
     }
 }
 
-/// Why a schema refuses a value. The place is named by indices and by what the schema names: other members are the handler's content.
+/// The reason why a schema refuses a value. Indices and names from the schema give the place: other members are the handler's content.
 fn refused(key: &str, value: &Value, violation: &Violation, validator: &Validator) -> String {
     let mut place = String::new();
     let mut within = Some(value);
@@ -199,7 +198,7 @@ fn is_named(schema: &Value, name: &str) -> bool {
     }
 }
 
-/// A value as trail and journal name it: by its size.
+/// A value in trail and journal: its size alone.
 fn label(value: Option<&Value>) -> String {
     match value {
         Some(value) => format!("{} bytes", written_bytes(value)),

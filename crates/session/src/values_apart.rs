@@ -1,5 +1,5 @@
-//! What a result keeps for its conversation where no session carries that out: a service calls back, or a handler is asked what became
-//! of an effect. Knows no store; its caller has the log.
+//! The values that a result keeps for its conversation when no session carries that out: a service calls back, or a handler is asked
+//! about an effect's outcome. Knows no store; its caller has the log.
 
 use crate::event::SessionEvent;
 use crate::limits::Limits;
@@ -17,16 +17,16 @@ pub struct ValuesApart<'a> {
     pub tool: &'a ToolId,
     pub registry: &'a Arc<Registry>,
     pub limits: &'a Arc<Limits>,
-    /// The newest entries of the log, oldest first. Read it where [`keeps_values`] says so.
+    /// The newest entries of the log, oldest first. Read it if [`keeps_values`] returns true.
     pub log: &'a [Entry],
 }
 
-/// What came of the intents of a result.
+/// The results of a response's intents.
 #[derive(Debug, Default)]
 pub struct SetApart {
-    /// For the ledger to write with the outcome.
+    /// The log entry for the ledger to write with the outcome.
     pub values: Option<ValuesEntry>,
-    /// Each intent, applied or rejected. Tell them once the ledger has the outcome. Their call has the number zero.
+    /// The event of each intent, applied or rejected. Report them once the ledger has the outcome. Their call has the number zero.
     pub events: Vec<SessionEvent>,
 }
 
@@ -36,7 +36,7 @@ pub fn keeps_values(intents: &[Intent]) -> bool {
 }
 
 impl ValuesApart<'_> {
-    /// Judges intents as a session would. Those that are for a session are rejected.
+    /// Judges intents as a session would. Intents for a session are rejected.
     pub fn set(&self, intents: &[Intent]) -> SetApart {
         let mut values = Values::new(self.registry.clone(), self.limits.clone());
         if let Some(kept) = KeptState::of_log(self.log) {
@@ -78,5 +78,5 @@ impl ValuesApart<'_> {
     }
 }
 
-/// What the state controller says of one, too.
+/// The state controller's message about such an intent, too.
 pub(crate) const MALFORMED: &str = "needs a key and a value";

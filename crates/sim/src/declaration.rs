@@ -9,7 +9,7 @@ pub struct Declaration {
     pub description: String,
     /// The parameters' schema as declared, in either form.
     pub parameters: Value,
-    /// Declared through `parametersJsonSchema`.
+    /// Whether it was declared through `parametersJsonSchema`.
     pub json_schema: bool,
     /// Whether the model waits for the result before it goes on.
     pub blocking: bool,

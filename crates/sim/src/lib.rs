@@ -1,5 +1,5 @@
-//! Provider servers as pure state machines, with scripts and a demo model to drive them. Knows no socket, no clock and
-//! none of our codecs: what they have in common is the protocol alone, so that they cannot share a mistake.
+//! Provider servers as pure state machines, with scripts and a demo model to drive them. Knows no socket, no clock and none of our
+//! codecs: server and codec share only the protocol, so that they cannot share a mistake.
 
 pub mod declaration;
 pub mod demo;

@@ -1,15 +1,14 @@
-//! An answer cut into the pieces in which a model would write it. Knows no protocol.
+//! An answer cut into pieces, like a model writes it. Knows no protocol.
 
 /// The most words in one piece of transcription.
 const WORDS_PER_PIECE: usize = 3;
 
-/// Pieces of one to three words, each with the space before it as it was written: they add up to the text, but for the space
-/// behind it.
+/// Pieces of one to three words, each with the original space before it: they add up to the text without its trailing space.
 pub(crate) fn split(text: &str) -> Vec<String> {
     let mut words = words(text.trim_end());
     let mut pieces = Vec::new();
     while !words.is_empty() {
-        // Lengths 1, 2, 3, 1, … so that a listener sees pieces of every size.
+        // Lengths 1, 2, 3, 1, … so that a listener gets pieces of every size.
         let length = (pieces.len() % WORDS_PER_PIECE + 1).min(words.len());
         pieces.push(words.drain(..length).collect());
     }

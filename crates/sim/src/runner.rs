@@ -1,11 +1,11 @@
-//! A simulated server as its runner sees it, whatever protocol it speaks: what drives its answers, connections that come, and
-//! what goes in and out. Knows no protocol.
+//! A simulated server as its runner sees it, for every protocol: the source of its answers, its connections, and its inputs and outputs.
+//! Knows no protocol.
 
 use crate::script::{Exchange, Script, Settings};
 use std::sync::Arc;
 use windlass_session::time::Timestamp;
 
-/// What drives the server's answers.
+/// The source of the server's answers.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(crate) settings: Settings,
@@ -35,7 +35,7 @@ impl Options {
     }
 }
 
-/// Names one connection of a server.
+/// The id of one connection of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub(crate) u64);
 
@@ -59,16 +59,16 @@ pub enum Output {
     Drop,
     /// The first half of the frame that would carry this message is sent, and the connection ends; nothing follows.
     DropWithin(Vec<u8>),
-    /// Nothing is to be read from the socket until then.
+    /// The socket is not to be read until then.
     StopReading { until: Timestamp },
 }
 
-/// What an HTTP upgrade request says, as far as the service looks at it.
+/// The parts of an HTTP upgrade request that the service reads.
 #[derive(Clone, Debug, Default)]
 pub struct Upgrade {
     /// Path and query as requested, such as `/ws/google.ai…BidiGenerateContent?key=abc`.
     pub target: String,
-    /// Names in any case.
+    /// Headers; their names may have any case.
     pub headers: Vec<(String, String)>,
 }
 
@@ -83,17 +83,17 @@ impl Upgrade {
     }
 }
 
-/// How many of the connections that come next a script turns away.
+/// The number of next connections that a script refuses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Refusals(u32);
 
 impl Refusals {
-    /// A later word replaces an earlier one.
+    /// Sets the number; a later call replaces an earlier one.
     pub(crate) fn turn_away(&mut self, connections: u32) {
         self.0 = connections;
     }
 
-    /// Decides on the connection that has come.
+    /// Accepts or refuses a new connection.
     pub(crate) fn admit(&mut self) -> Result<(), Rejection> {
         match self.0.checked_sub(1) {
             None => Ok(()),
@@ -108,11 +108,11 @@ impl Refusals {
     }
 }
 
-/// The upgrade is answered with this status instead.
+/// The refusal of an upgrade, which is answered with this status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("upgrade refused with HTTP status {http_status}: {cause}")]
 pub struct Rejection {
     pub http_status: u16,
-    /// Fit for the body of the answer.
+    /// The text for the body of the answer.
     pub cause: &'static str,
 }

@@ -1,5 +1,5 @@
-//! Scripts: what a simulated provider does, exchange by exchange, as YAML. Knows the language and its mistakes; what
-//! an action does on the wire is the provider's own affair.
+//! Scripts: the behaviour of a simulated provider, exchange by exchange, as YAML. Knows the language and its mistakes; each provider
+//! decides how an action looks on the wire.
 
 use crate::family::Family;
 use crate::template;
@@ -14,30 +14,30 @@ pub struct Script {
     pub exchanges: Vec<Exchange>,
 }
 
-/// How the server behaves apart from what it says.
+/// The server's behaviour apart from the content of its answers.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// How many times faster than real time audio is sent; 0 sends it at once.
+    /// The speed of audio as a multiple of real time; 0 sends it at once.
     pub speed: f64,
     /// Whether a turn ends only when its audio would have been played.
     pub await_playback: bool,
-    /// Follow these rules whatever the model's id is.
+    /// The rules to follow, whatever the model's id is.
     pub profile: Option<Family>,
-    /// Answer every upgrade with this HTTP status.
+    /// The HTTP status with which every upgrade is refused.
     pub upgrade_status: Option<u16>,
     pub setup: SetupAnswer,
-    /// What happens on a result for a call that was never made or is answered already.
+    /// The reaction to a result for a call that was never made or is answered already.
     pub unknown_response: Reaction,
-    /// What happens on a result for a call that was taken back.
+    /// The reaction to a result for a cancelled call.
     pub cancelled_response: Reaction,
-    /// The close code for a resumption handle that does not exist.
+    /// The close code for an unknown resumption handle.
     pub unknown_handle_code: u16,
-    /// Whether every handle is refused with 1007, as the service now and then does.
+    /// Whether every handle is refused with 1007, as the service sometimes does.
     pub refuse_resumption: bool,
-    /// After how long a connection of Gemini Live is closed with 1011; the service was seen to do so at 58:00.
+    /// Seconds after which a connection of Gemini Live is closed with 1011; the service was seen to do so at 58:00.
     pub session_seconds: u64,
-    /// Whether a model without it refuses `scheduling` in a result.
+    /// Whether a model without `scheduling` refuses it in a result.
     pub refuse_scheduling: bool,
 }
 
@@ -59,7 +59,7 @@ impl Default for Settings {
     }
 }
 
-/// What follows a valid `setup`.
+/// The reaction to a valid `setup`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SetupAnswer {
@@ -83,11 +83,11 @@ pub struct Closing {
     pub reason: String,
 }
 
-/// What the user did, and what the model does then.
+/// An input of the user, and the model's actions for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchange {
     pub when: When,
-    /// Only for the session's input of this number, from 1.
+    /// The only number of the session's input that it matches, from 1.
     pub turn: Option<u32>,
     pub actions: Vec<Action>,
 }
@@ -97,9 +97,9 @@ pub struct Exchange {
 pub enum When {
     /// Any input of the user.
     Any,
-    /// Typed input that contains this, case ignored.
+    /// Typed input that contains this text, in any case.
     Text(String),
-    /// Spoken input, which is transcribed so.
+    /// Spoken input with this transcription.
     Speech(String),
     /// A new session was set up.
     Setup,
@@ -117,25 +117,25 @@ pub enum Action {
     Call(CallForm),
     /// Several calls in one message.
     Calls(Vec<CallForm>),
-    /// The service's own search of the web, where it was declared; its pages are cited in what is said.
+    /// The service's own web search, if it was declared; the answer cites its pages.
     Search(SearchForm),
     ExpectResponse,
-    /// Takes back the open calls of this exchange.
+    /// Cancels the open calls of this exchange.
     Cancel,
     EndTurn,
-    /// The exchange is over and the turn never ends.
+    /// Ends the exchange and leaves the turn open for ever.
     LeaveOpen,
     WaitMs(u64),
     /// The server stops reading its socket for this long.
     StallMs(u64),
-    /// Announces the connection's end, and ends it when the time is over.
+    /// Announces the connection's end, and ends it after this time.
     GoAwayMs(u64),
     Close(Closing),
     /// Cuts the connection without a close frame.
     Drop,
     /// Sends the first half of this message's frame, and cuts the connection.
     HalfFrame(Value),
-    /// Turns away the next connections, this many of them.
+    /// Refuses the next connections, this many of them.
     RefuseConnects(u32),
     /// Sends any JSON.
     Raw(Value),
@@ -145,23 +145,23 @@ pub enum Action {
     Flood(u32),
     /// The request fails, or the current response.
     Fail(HttpFailure),
-    /// Words without end.
+    /// Sends words without end.
     Endless,
-    /// Text that breaks off within a letter.
+    /// Sends text that ends within a letter.
     HalfACharacter,
 }
 
-/// How a request fails.
+/// The failure of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpFailure {
     pub status: u16,
-    /// Seconds after which the client may come again.
+    /// Seconds until the client may retry.
     #[serde(default)]
     pub retry_after: Option<u64>,
     #[serde(default)]
     pub message: Option<String>,
-    /// A page for people in place of the service's own body, as proxies send.
+    /// Whether the body is a page for people, as from a proxy, instead of the service's own body.
     #[serde(default)]
     pub html: bool,
 }
@@ -170,7 +170,7 @@ pub struct HttpFailure {
 #[serde(deny_unknown_fields)]
 pub struct CallForm {
     pub name: String,
-    /// Any shape; `null` leaves the field out.
+    /// Any JSON; `null` leaves the field out.
     #[serde(default = "no_arguments")]
     pub args: Value,
     #[serde(default, deserialize_with = "call_id")]
@@ -195,7 +195,7 @@ pub struct Page {
 }
 
 impl SearchForm {
-    /// As Gemini says what an answer rests on.
+    /// The sources of an answer in Gemini's form.
     pub(crate) fn grounding(&self) -> Value {
         let chunks = self.pages.iter();
         let chunks = chunks.map(|page| json!({"web": {"uri": page.url, "title": page.title}}));
@@ -203,10 +203,10 @@ impl SearchForm {
     }
 }
 
-/// Which id a call carries.
+/// The id of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CallId {
-    /// A fresh one, as the model's profile has it.
+    /// A fresh id, if the model's profile has ids.
     #[default]
     Minted,
     Given(String),
@@ -214,7 +214,7 @@ pub enum CallId {
     Missing,
 }
 
-/// In which frames a call is delivered.
+/// The frames in which a call is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
@@ -224,7 +224,7 @@ pub enum Delivery {
     Part,
     /// As a part, then as a call with the same id.
     Both,
-    /// Under the index of the message's first call.
+    /// Under the index of the first call of the message.
     SameIndex,
 }
 
@@ -237,7 +237,7 @@ fn call_id<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<CallId, 
     Ok(id.map_or(CallId::Missing, CallId::Given))
 }
 
-/// Why a text is no script. Names the file, and the line and column where there is one.
+/// The reason why a text is no script. Names the file, and the line and column if known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct ScriptError {
@@ -279,7 +279,7 @@ struct Entry {
 }
 
 impl Script {
-    /// Reads a script. `name` is what errors call it, usually its path.
+    /// Reads a script. Errors call it `name`, usually its path.
     pub fn parse(name: &str, text: &str) -> Result<Self, ScriptError> {
         let whole = |problem: String| ScriptError {
             place: name.to_owned(),
@@ -343,7 +343,7 @@ impl Script {
     }
 }
 
-/// An error is one line, whatever the parser made of it.
+/// An error as one line, whatever the parser's format.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -370,7 +370,7 @@ fn check_settings(settings: &Settings) -> Result<(), String> {
 }
 
 fn check_code(code: u16) -> Result<(), String> {
-    // RFC 6455 reserves these for what never travels in a close frame.
+    // RFC 6455 reserves these codes; they are never sent in a close frame.
     if !(1000..=4999).contains(&code) || [1004, 1005, 1006, 1015].contains(&code) {
         return Err(format!(
             "close code {code} cannot be sent; 1006 is what a `drop` looks like"

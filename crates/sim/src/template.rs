@@ -1,18 +1,18 @@
-//! Places in a script's texts that are filled in when they are said, such as `{result.output.status}`. Knows paths
-//! and values, nothing of who asks.
+//! Places in a script's texts that are filled in when a text is said, such as `{result.output.status}`. Knows paths and values, nothing
+//! of the session.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What a place may refer to.
+/// The values that a place may refer to.
 pub(crate) struct Scope<'a> {
-    /// The latest result that came in, as sent.
+    /// The latest result, as it was sent.
     pub(crate) result: Option<&'a Value>,
     /// The latest result of each tool, by its name.
     pub(crate) results: &'a BTreeMap<String, Value>,
     /// The user's input that the exchange answers.
     pub(crate) heard: &'a str,
-    /// What the user said before in this conversation.
+    /// The user's earlier words in this conversation.
     pub(crate) remembered: &'a str,
 }
 
@@ -48,7 +48,7 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
     Ok(pieces)
 }
 
-/// Says what is wrong with a text, before anybody says it.
+/// Checks a text before it is used; the error is its problem.
 pub(crate) fn check(text: &str) -> Result<(), String> {
     for piece in pieces(text)? {
         if let Piece::Place(path) = piece {
@@ -74,7 +74,7 @@ pub(crate) fn check_value(value: &Value) -> Result<(), String> {
 }
 
 impl Scope<'_> {
-    /// A text with its places filled in. What is not there is named, so that a listener hears what was missing.
+    /// The text with its places filled in. A missing value is replaced by the name of its place, so that a listener hears it.
     pub(crate) fn fill(&self, text: &str) -> String {
         let Ok(pieces) = pieces(text) else {
             return text.to_owned();
@@ -93,7 +93,7 @@ impl Scope<'_> {
         filled
     }
 
-    /// A value with the places in its texts filled in; a text that is one place alone becomes the value itself.
+    /// A value with the places in its texts filled in; a text that is a single place becomes the value itself.
     pub(crate) fn fill_value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => {

@@ -1,5 +1,5 @@
-//! One command from its rows to its reply: loads what bears on it, lets `decide` decide, and writes what that changes. Knows no
-//! rule and no engine.
+//! One command from its rows to its reply: loads the rows that bear on it, lets `decide` decide, and writes the changes. Knows no rule
+//! and no engine.
 
 use crate::command::{AnswerVerdict, Command, Reply, RequestOrigin, ToolFacts};
 use crate::decide::{Context, decide};
@@ -11,7 +11,7 @@ use crate::{StoreLimits, StoreUnavailable};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::id::EffectId;
 
-/// What a store knows beside its rows.
+/// The facts of a store beside its rows.
 pub(crate) struct Surroundings<'a> {
     pub(crate) key: &'a ServerKey,
     pub(crate) limits: &'a StoreLimits,
@@ -19,7 +19,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) now_unix_ms: u64,
 }
 
-/// Loads what bears on a command, decides, and writes what that changes.
+/// Loads the rows that bear on a command, decides, and writes the changes.
 pub(crate) fn apply(
     tables: &mut dyn Tables,
     conversation: &ConversationRef,
@@ -86,7 +86,7 @@ fn load(
         Command::Leave(leg) => {
             rows.leg = tables.leg(&leg.leg)?;
             let known = rows.conversation.as_ref();
-            // Only a conversation in which nothing was said is over with its last session.
+            // Only a conversation without entries is over with its last session.
             rows.has_other_legs = known.is_some_and(|known| known.last_entry == EntryNumber(0))
                 && tables.has_legs(Some(&leg.leg))?;
         }
@@ -265,7 +265,7 @@ fn load(
     Ok(())
 }
 
-/// Whether there is room for a conversation that is to begin.
+/// The parties without room for a conversation that is to begin.
 fn load_crowds(
     tables: &mut dyn Tables,
     conversation: &ConversationRef,
@@ -287,7 +287,7 @@ fn load_crowds(
     Ok(())
 }
 
-/// A request or approval, as effects are looked for by it.
+/// The part of a request or approval by which its effects are looked for.
 struct Asked<'a> {
     tool: &'a ToolFacts,
     arguments: &'a str,
@@ -295,12 +295,12 @@ struct Asked<'a> {
     near: EffectKey,
 }
 
-/// So many keys near to that of a request are looked at for what the user was asked, those of the newest effects.
+/// The number of keys near to a request's whose approval requests are looked at: those of the newest effects.
 const NEAR_KEYS_MAX: usize = 8;
-/// So many effects of other versions of a tool are compared with a request, the newest.
+/// The number of effects of other versions of a tool that are compared with a request: the newest.
 const OTHER_SPECS_MAX: usize = 200;
 
-/// The effects that a request may be one with, or near to.
+/// The effects that a request may be the same as, or near to.
 fn load_asked(
     tables: &mut dyn Tables,
     conversation: &ConversationRef,
@@ -317,7 +317,7 @@ fn load_asked(
     {
         let own = spec.exact(&arguments);
         let key_of = |text: &str| surroundings.key.effect_key(conversation, &tool.id, text);
-        // By the version that asks now, or by the one under which it was done.
+        // Compared by the version that asks now, or by the version of the earlier effect.
         let is_same = |effect: &Effect| {
             let before = serde_json::from_str::<Arguments>(effect.arguments.expose());
             before.is_ok_and(|before| spec.exact_of_other_version(&before) == own)
@@ -358,7 +358,7 @@ fn by_key(
     Ok(found.into_iter().partition(|effect| effect.key == key))
 }
 
-/// The effect, and the questions of its key.
+/// The effect, and the approval requests of its key.
 fn load_effect(
     tables: &mut dyn Tables,
     effect_id: &EffectId,

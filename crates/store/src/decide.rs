@@ -1,5 +1,5 @@
-//! What becomes of a change in the outside world: the one place that knows a rule about it. Pure: the rows of one conversation
-//! and a command go in, a reply and changed rows come out. `docs/policies.md` shows its table. Knows no engine and no clock.
+//! The decision about changes in the outside world: the one place that knows a rule about them. Pure: the rows of one conversation and a
+//! command go in, a reply and changed rows come out. `docs/policies.md` shows its table. Knows no engine and no clock.
 
 mod answer;
 mod heading;
@@ -31,18 +31,18 @@ use windlass_tool::effect_key::KeySpec;
 use windlass_tool::id::{EffectId, SessionId, ToolId};
 use windlass_tool::sensitive::Sensitive;
 
-/// What a decision depends on beside rows and command.
+/// The input of a decision beside rows and command.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     pub conversation: &'a ConversationRef,
     pub key: &'a ServerKey,
     pub limits: &'a StoreLimits,
-    /// The process that asks. It holds the data folder, so that every other owner is dead.
+    /// The process that asks. It holds the data folder, so every other owner is dead.
     pub owner: &'a OwnerId,
-    /// The conversation's time, which never runs backwards. Where a process before had a clock that was ahead, it stands still until
-    /// this process's clock has come so far.
+    /// The conversation's time, which never runs backwards. After a process whose clock was ahead, it stands still until this process's
+    /// clock has come so far.
     pub now_unix_ms: u64,
-    /// By this process's clock.
+    /// The time by this process's clock.
     pub clock_unix_ms: u64,
 }
 
@@ -52,7 +52,7 @@ pub struct Decision {
     pub changes: Vec<Change>,
 }
 
-/// Decides what becomes of a command.
+/// Decides about a command.
 pub fn decide(rows: Rows, command: &Command, context: &Context<'_>) -> Decision {
     let user_id = &context.conversation.user_id;
     if let Some(known) = &rows.conversation
@@ -65,7 +65,7 @@ pub fn decide(rows: Rows, command: &Command, context: &Context<'_>) -> Decision 
     }
     let is_missing = rows.conversation.is_none();
     let mut step = Step::new(rows, context);
-    // Nothing is written of a conversation that nobody has begun.
+    // A conversation that was never begun has nothing to write.
     if is_missing && let Err(reply) = step.begin_conversation(command) {
         return Decision {
             reply,
@@ -115,7 +115,7 @@ pub fn decide(rows: Rows, command: &Command, context: &Context<'_>) -> Decision 
     step.finish(reply)
 }
 
-/// One decision under way: rows as they will be, and which of them changed.
+/// One decision in progress: rows as they will be, and their changes.
 struct Step<'a> {
     context: &'a Context<'a>,
     now_unix_ms: u64,
@@ -128,12 +128,14 @@ struct Step<'a> {
     question: Option<QuestionNumber>,
     rows: Rows,
     entries: Vec<Entry>,
-    /// Those that are to be written, by their place.
+    /// The effects that are to be written, in their order.
     changed_effects: Vec<EffectId>,
     changed_questions: Vec<QuestionNumber>,
     other: Vec<Change>,
+    /// The task that this command is another attempt at.
+    continued: Option<EffectId>,
     is_used: bool,
-    /// The conversation's row changed, and nobody has used it.
+    /// The conversation's row changed without a use of the conversation.
     is_marked: bool,
 }
 
@@ -176,6 +178,7 @@ impl<'a> Step<'a> {
             rows,
             entries: Vec::new(),
             changed_effects: Vec::new(),
+            continued: None,
             changed_questions: Vec::new(),
             other: Vec::new(),
             is_used: false,
@@ -207,7 +210,7 @@ impl<'a> Step<'a> {
         Decision { reply, changes }
     }
 
-    /// Makes room for a conversation that begins; else the reply of a command that begins none.
+    /// Makes room for a conversation that begins; otherwise returns the reply of a command that begins none.
     fn begin_conversation(&mut self, command: &Command) -> Result<(), Reply> {
         let reply = match command {
             Command::Open(_) => {
@@ -243,7 +246,7 @@ impl<'a> Step<'a> {
         Err(reply)
     }
 
-    /// Moves the conversation's first entry on where the log is longer than the limit. The engines delete the entries before it.
+    /// Moves the conversation's first entry on if the log is longer than the limit. The engines delete the entries before it.
     fn make_room(&mut self) {
         let entries_max = self.context.limits.entries_max.max(1) as u64;
         let first = (self.conversation.last_entry.0 + 1).saturating_sub(entries_max);
@@ -252,7 +255,7 @@ impl<'a> Step<'a> {
         self.entries.retain(|entry| entry.number >= first);
     }
 
-    /// Writes an entry and gives its number.
+    /// Writes an entry and returns its number.
     fn log(&mut self, leg: Option<&SessionId>, event: EntryEvent) -> EntryNumber {
         self.write_entry(leg, None, None, event)
     }
@@ -288,7 +291,7 @@ impl<'a> Step<'a> {
         let is_repeat = |known: &&Leg| {
             known.client_id == new.client_id && known.resume_token == new.resume_token
         };
-        // The acknowledgement was lost. If the leg is another process's by now, that one has resumed it.
+        // The acknowledgement was lost. If another process has the leg by now, that process has resumed it.
         if let Some(known) = self.leg.as_ref().filter(is_repeat) {
             return match known.owner == *self.context.owner {
                 true => Reply::Attached { epoch: known.epoch },
@@ -326,7 +329,7 @@ impl<'a> Step<'a> {
         self.other.push(Change::Leg(leg.clone()));
         self.log(Some(&leg.leg.clone()), EntryEvent::Attached(leg.mode));
         let mut found = self.rows.resumed.take().unwrap_or_default();
-        // What ran for a process that is dead is told as unknown; the end of a nested call is told to no model.
+        // An attempt of a dead process is told as unknown. The end of a nested call is told to no model.
         let settled = self.settle_lapsed().into_iter();
         found
             .unheard
@@ -352,7 +355,7 @@ impl<'a> Step<'a> {
         }))
     }
 
-    /// The leg, where it may still speak.
+    /// The leg, if it may still speak.
     fn live_leg(&self, of: &LegRef) -> Option<Leg> {
         let leg = self.leg.as_ref()?;
         (leg.epoch == of.epoch).then(|| leg.clone())
@@ -399,7 +402,7 @@ impl<'a> Step<'a> {
         Reply::Done
     }
 
-    /// The conversation goes with everything.
+    /// Deletes the conversation with everything in it.
     fn forget(&mut self) {
         let of = self.context.conversation;
         let place = (of.tenant.clone(), of.conversation_id.clone());
@@ -506,7 +509,8 @@ impl<'a> Step<'a> {
 
     // ---- what requests, answers and records share
 
-    /// Commits as unknown what holds no lease any more, or whose process is dead. Gives those effects.
+    /// Commits attempts as unknown that hold no lease any more, or whose process is dead, and as not done those that were to be tried
+    /// again by then. Returns their effects.
     fn settle_lapsed(&mut self) -> Vec<Effect> {
         let (now, owner) = (self.now_unix_ms, self.context.owner.clone());
         let is_lapsed = |effect: &Effect| {
@@ -517,14 +521,40 @@ impl<'a> Step<'a> {
             .collect();
         let mut settled = Vec::new();
         for index in lapsed {
-            self.effects[index].lookup = LookupState::NONE;
-            self.settle(index, EffectState::Unknown);
+            let effect = &mut self.effects[index];
+            effect.lookup = LookupState::NONE;
+            let state = match effect.is_paused() {
+                true => effect.state_of_attempts(),
+                false => EffectState::Unknown,
+            };
+            self.settle(index, state);
             settled.push(self.effects[index].clone());
         }
         settled
     }
 
-    /// Gives an effect its new state, and says so in the log.
+    /// The session that tries a task again does so now. Until an attempt begins, the task has the state of its attempts.
+    fn continue_paused(&mut self, is_meant: impl Fn(&Effect) -> bool) {
+        let mut paused = self.effects.iter_mut();
+        let paused = paused.find(|effect| effect.is_paused() && is_meant(effect));
+        self.continued = paused.map(|effect| {
+            effect.state = effect.state_of_attempts();
+            effect.effect_id.clone()
+        });
+    }
+
+    /// If no attempt has begun, the task has ended.
+    fn end_continued(&mut self) {
+        let continued = self.continued.take();
+        let index = continued.and_then(|effect_id| self.place_of(&effect_id));
+        if let Some(index) =
+            index.filter(|index| self.effects[*index].state == EffectState::NotDone)
+        {
+            self.settle(index, EffectState::NotDone);
+        }
+    }
+
+    /// Gives an effect its new state, and logs it.
     fn settle(&mut self, index: usize, state: EffectState) {
         let now_unix_ms = self.now_unix_ms;
         let effect = &mut self.effects[index];
@@ -555,7 +585,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// What the user was asked before this was done does not say that it was.
+    /// Closes approval requests that do not name this effect, because it was done after they were put.
     fn close_questions_not_naming(&mut self, index: usize) {
         let effect_id = self.effects[index].effect_id.clone();
         let outdated: Vec<QuestionNumber> = self
@@ -605,7 +635,8 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// The hazards that a question names: effects of the key, and those near to it, that have happened or may have, and external content.
+    /// The hazards that an approval request names: effects of the key, and those near to it, that have happened or may have, and
+    /// external content.
     fn hazards(&self, tool: &ToolFacts) -> Hazards {
         let is_named = |effect: &&Effect| {
             effect.state != EffectState::Running && self.may_happen(effect, tool)
@@ -625,9 +656,9 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Effects that differ from the key by case, width or accents alone, and have happened or still may: those that were begun,
-    /// settled, told or asked of in the same user turn, those that are not settled, and those whose end no model has heard. They may be
-    /// the same change, and only a person can tell.
+    /// Effects that differ from the key by case, width or accents alone, and have happened or still may: those begun, settled, told or
+    /// asked for in the same user turn, those not settled, and those whose end no model has heard. They may be the same change, and only
+    /// a person can tell.
     fn near<'s>(&'s self, tool: &'s ToolFacts) -> impl Iterator<Item = &'s Effect> {
         let is_in_turn = |entry: EntryNumber| self.rows.onset.is_none_or(|onset| entry >= onset);
         self.rows.near.iter().filter(move |effect| {
@@ -642,8 +673,8 @@ impl<'a> Step<'a> {
         })
     }
 
-    /// Whether an earlier request may still land, although a lookup found nothing. A further run is safe only where the tool is
-    /// idempotent, and is the version that ran: what another one asks may know nothing of the earlier request.
+    /// Whether an earlier request may still land, although a lookup found nothing. A further run is safe only if the tool is idempotent,
+    /// and has the version that ran: the service of another version may know nothing of the earlier request.
     fn may_arrive(&self, effect: &Effect, tool: &ToolFacts) -> bool {
         let is_same_run = tool.idempotent && effect.tool_version == tool.version;
         effect.lookup == LookupState::NotHappened && !is_same_run
@@ -686,7 +717,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Puts a question in place of any other that is open for its key.
+    /// Puts an approval request in place of any other that is open for its key.
     fn ask(&mut self, mut question: Question) -> Reply {
         let limits = self.context.limits;
         let is_long = |text: &Sensitive<String>| text.expose().len() > limits.question_bytes_max;
@@ -728,7 +759,8 @@ impl<'a> Step<'a> {
         self.asked_in_place_of(number, false, replaced)
     }
 
-    /// A question is asked for once more, and may wait for longer. The log says so: every session that shows it shows its new end.
+    /// An approval request is asked for once more, and may wait for longer. The log says so: every session that shows it shows its new
+    /// end.
     fn repeat_question(&mut self, number: QuestionNumber, expires_at_unix_ms: u64) {
         let mut questions = self.questions.iter_mut();
         let Some(question) = questions.find(|question| question.number == number) else {
@@ -743,7 +775,7 @@ impl<'a> Step<'a> {
         };
         let leg = question.leg.clone();
         self.changed_questions.push(number);
-        // It is of the user turn in which it was asked for last.
+        // The approval request belongs to the user turn in which it was asked for last.
         let entry = self.log(Some(&leg), EntryEvent::Question(change));
         let mut questions = self.questions.iter_mut();
         if let Some(question) = questions.find(|question| question.number == number) {
@@ -751,7 +783,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Begins an attempt: at the effect that is to be tried again, or at a new one.
+    /// Begins an attempt at the effect that is to be tried again, or at a new one.
     fn run(&mut self, begin: Begin) -> Reply {
         let now_unix_ms = self.now_unix_ms;
         let Begin {
@@ -814,7 +846,7 @@ impl<'a> Step<'a> {
         self.effects.iter().max_by_key(|effect| effect.first_entry)
     }
 
-    /// The entry at which anything of the key was last settled, replayed or denied.
+    /// The last entry at which an effect of the key was settled or replayed, or a request denied.
     fn last_entry(&self) -> EntryNumber {
         let settled = self
             .effects
@@ -829,7 +861,7 @@ impl<'a> Step<'a> {
         settled.chain(denied).max().unwrap_or_default()
     }
 
-    /// Tells a model again what was done.
+    /// Tells a model an effect's outcome again.
     fn replay(&mut self, effect_id: &EffectId, leg: &SessionId) -> Reply {
         let Some(index) = self.place_of(effect_id) else {
             return Reply::Missing;
@@ -873,11 +905,11 @@ impl<'a> Step<'a> {
     }
 }
 
-/// What an attempt begins with.
+/// The beginning of an attempt.
 struct Begin {
     /// The effect that is tried again.
     again: Option<EffectId>,
-    /// The one that is begun otherwise; it has no attempt yet.
+    /// The new effect otherwise; it has no attempt yet.
     new: Box<Effect>,
     nonce: Nonce,
     lease_ms: u64,
@@ -886,7 +918,7 @@ struct Begin {
     standing: Option<QuestionNumber>,
 }
 
-/// What a new effect is made of.
+/// The parts of a new effect.
 struct NewEffect<'a> {
     effect_id: &'a EffectId,
     key: EffectKey,
@@ -934,7 +966,7 @@ impl NewEffect<'_> {
     }
 }
 
-/// Earlier effects of its key that a question names, and as many of others.
+/// The number of earlier effects of its key that an approval request names, and as many of others.
 const EARLIER_MAX: usize = 16;
 
 /// The oldest are first.
@@ -942,7 +974,7 @@ fn keep_newest(earlier: &mut Vec<Earlier>, most: usize) {
     earlier.drain(..earlier.len().saturating_sub(most));
 }
 
-/// What is said of an effect that is running: a process that has it is waited for, and a service is not.
+/// The reply about a running effect: the process that has it is waited for, a service is not.
 fn await_end(effect: &Effect) -> Reply {
     match effect.is_accepted() {
         true => Reply::Replay(Box::new(effect.clone())),
@@ -950,21 +982,21 @@ fn await_end(effect: &Effect) -> Reply {
     }
 }
 
-/// How long to wait after so many lookups that settled nothing: 10 s, doubling to an hour.
+/// Milliseconds to wait after so many lookups without a result: 10 s, doubling to an hour.
 fn pause_ms(failed: u32) -> u64 {
     const FIRST_MS: u64 = 10_000;
     const MOST_MS: u64 = 3_600_000;
     (FIRST_MS << failed.min(20)).min(MOST_MS)
 }
 
-/// Whether a question that is open asks for exactly what this tool would run now.
+/// Whether an open approval request asks for exactly the run that this tool would make now.
 fn is_of_tool(question: &Question, tool: &ToolFacts) -> bool {
     question.tool == tool.id
         && question.tool_version == tool.version
         && question.handler_hash == tool.handler_hash
 }
 
-/// Whether a question named every hazard that there is now.
+/// Whether an approval request named every present hazard.
 fn covers(told: &Hazards, now: &Hazards) -> bool {
     let is_told = |earlier: &Earlier| told.names(&earlier.effect_id);
     now.earlier.iter().all(is_told) && told.external_content >= now.external_content

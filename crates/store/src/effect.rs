@@ -16,7 +16,7 @@ pub struct Effect {
     pub key: EffectKey,
     /// The key without regard to case, width and accents.
     pub near: EffectKey,
-    /// How the key's arguments were compared, for other versions of the tool.
+    /// The way in which the key's arguments were compared, for other versions of the tool.
     pub key_spec: Arc<KeySpec>,
     pub tool: ToolId,
     pub tool_version: String,
@@ -25,42 +25,42 @@ pub struct Effect {
     pub state: EffectState,
     /// Oldest first; never empty.
     pub attempts: Vec<Attempt>,
-    /// The recorded answer as JSON; `None` before there is one, and where it was too long to keep.
+    /// The recorded answer as JSON; `None` before there is one, and if it was too long to keep.
     pub receipt: Option<Sensitive<String>>,
-    /// Of a nested call: its parent effect and its ordinal.
+    /// The parent effect of a nested call, and the call's ordinal.
     pub parent: Option<(EffectId, u32)>,
     /// The leg for which it was last run.
     pub leg: SessionId,
-    /// The provider's connection over which it was asked for; one number by text, where nothing is lost with a connection.
+    /// The provider's connection of the request; in text mode one number, because nothing is lost with a connection.
     pub generation: u64,
     /// The onset of the user turn in which it was asked for.
     pub onset: Option<EntryNumber>,
-    /// The entry at which it was begun first: a later effect of its key has a higher one.
+    /// The entry at which it was first begun. A later effect of its key has a higher one.
     pub first_entry: EntryNumber,
     /// The entry at which it was last settled or replayed.
     pub last_entry: EntryNumber,
-    /// A model has heard how it ended.
+    /// A model has heard its end.
     pub is_heard: bool,
     pub lookup: LookupState,
-    /// Of a call that nobody waits for.
+    /// The task of a call whose end is not waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Box<Task>>,
-    /// The audit has a line of its end.
+    /// The audit has a line about its end.
     pub is_audited: bool,
-    /// What the audit is to know of the intention, as JSON.
+    /// The audit's facts about the intention, as JSON.
     pub intent: Sensitive<String>,
     pub begun_at_unix_ms: u64,
-    /// Of the last change of its state.
+    /// The time of the last change of its state.
     pub changed_at_unix_ms: u64,
 }
 
-/// What its handler has been asked about an unknown effect.
+/// The state of the handler's lookup of an unknown effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LookupState {
-    /// Nothing since it became unknown, so often before.
+    /// The handler was not asked since the effect became unknown, and was asked `failed` times before.
     Due { failed: u32 },
-    /// The handler was asked, and has not settled it.
+    /// The handler was asked, and its finding did not settle the effect.
     Tried { failed: u32, next_at_unix_ms: u64 },
     /// The handler found that it has not happened.
     NotHappened,
@@ -87,13 +87,14 @@ pub struct Attempt {
     pub number: AttemptNumber,
     pub nonce: Nonce,
     pub owner: OwnerId,
+    /// If another attempt is to follow this one, that one begins before this time.
     pub lease_end_unix_ms: u64,
     /// The approval that it runs with.
     pub question: Option<QuestionNumber>,
-    /// Of the tool that runs. `None` of attempts from a time when it was not kept.
+    /// The version of the tool that runs. `None` for attempts from a time when it was not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_version: Option<String>,
-    /// The approval that was given before, and that covers it, too.
+    /// The earlier standing approval that covers it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<QuestionNumber>,
     /// `None` until its end is known.
@@ -108,8 +109,8 @@ pub enum AttemptOutcome {
     Failed,
     /// It ended, and whether it happened is not known.
     Unknown,
-    /// A service has taken it on and tells its end itself, until then at the latest. That is the end of the lease, too, which no
-    /// process holds any more.
+    /// A service has taken it on and reports its end itself, by this time at the latest. The lease ends then, too, and no process holds
+    /// it any more.
     Accepted {
         until_unix_ms: u64,
     },
@@ -121,7 +122,7 @@ pub enum AttemptOutcome {
 }
 
 impl Attempt {
-    /// Whether nobody holds the lease any more: its time is over, or its process is dead.
+    /// Whether no process holds the lease any more: its time is over, or its process is dead.
     pub(crate) fn has_lapsed(&self, now_unix_ms: u64, living: &OwnerId) -> bool {
         let is_held = match self.outcome {
             Some(AttemptOutcome::Accepted { .. } | AttemptOutcome::Asked { .. }) => true,
@@ -138,8 +139,8 @@ impl Effect {
             .expect("an effect is made with its first attempt")
     }
 
-    /// Whether every attempt that may have done something was of the version that ran last. What that one's service knows
-    /// nothing of, another one's may have done.
+    /// Whether every attempt that may have had an effect was of the version that ran last. The service of another version may have done
+    /// something that this version's service does not know.
     pub(crate) fn is_of_one_version(&self) -> bool {
         let mut in_doubt = self
             .attempts
@@ -163,7 +164,13 @@ impl Effect {
         matches!(outcome, Some(AttemptOutcome::Asked { .. }))
     }
 
-    /// When the last lease of its attempts ends.
+    /// Whether its newest attempt has failed and another one is to follow. Only tasks wait so.
+    pub fn is_paused(&self) -> bool {
+        self.state == EffectState::Running
+            && self.newest_attempt().outcome == Some(AttemptOutcome::Failed)
+    }
+
+    /// The end of the last lease of its attempts.
     pub fn lease_end_unix_ms(&self) -> u64 {
         let leases = self
             .attempts
@@ -172,7 +179,7 @@ impl Effect {
         leases.max().unwrap_or(0)
     }
 
-    /// What its attempts say of it, once the newest holds no lease any more.
+    /// The state by its attempts, once the newest holds no lease any more.
     pub(crate) fn state_of_attempts(&self) -> EffectState {
         // One that had a question has gone on in the next: what that one says, it says of both.
         let newest = self.newest_attempt().number;

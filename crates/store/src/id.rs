@@ -1,4 +1,4 @@
-//! What things are called within the ledger. Minting ids and nonces is the driver's business.
+//! The names of things within the ledger. Minting ids and nonces is the driver's business.
 
 use crate::Hash;
 use crate::party::PartyHash;
@@ -10,7 +10,7 @@ use windlass_tool::id::{ConversationId, SessionId, TenantId, ToolId, UserId};
 use windlass_tool::json::hex;
 use windlass_tool::sensitive::Sensitive;
 
-/// An entry's place in its conversation, from 1, without gaps but at the front, where old entries make room.
+/// An entry's place in its conversation, from 1, without gaps except at the front, where old entries make room.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -40,19 +40,19 @@ impl fmt::Debug for Nonce {
 #[serde(transparent)]
 pub struct OwnerId(pub String);
 
-/// How often a leg has been taken over; a command of an earlier epoch changes nothing.
+/// The number of times that a leg has been taken over. A command of an earlier epoch changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(pub u32);
 
-/// A leg as a command names itself by it.
+/// A leg's name in a command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LegRef {
     pub leg: SessionId,
     pub epoch: Epoch,
 }
 
-/// A question of a conversation, counted from 1.
+/// An approval request of a conversation, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct QuestionNumber(pub u32);
@@ -62,7 +62,7 @@ pub struct QuestionNumber(pub u32);
 #[serde(transparent)]
 pub struct AttemptNumber(pub u32);
 
-/// Which effect is meant: a keyed hash over tool, user and the arguments that say so.
+/// The identity of an effect: a keyed hash over tool, user and the identifying arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EffectKey(pub Hash);
 
@@ -72,7 +72,7 @@ impl fmt::Debug for EffectKey {
     }
 }
 
-/// What an approval is presented with: `NUMBER.MAC`, the MAC as 32 hexadecimal digits (128 bits).
+/// The token of an approval: `NUMBER.MAC`, the MAC as 32 hexadecimal digits (128 bits).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Token {
     pub question: QuestionNumber,
@@ -80,7 +80,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// `None` where the text is no token.
+    /// `None` if the text is no token.
     pub fn parse(text: &str) -> Option<Self> {
         let (number, mac) = text.split_once('.')?;
         let is_plain = |text: &str, length: usize| {
@@ -106,14 +106,14 @@ impl Token {
     }
 }
 
-/// A token is a secret: what is written down of it is the number of its question.
+/// A token is a secret: only the number of its approval request is written down.
 impl Serialize for Token {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.question.serialize(serializer)
     }
 }
 
-/// What was written down of a token opens nothing.
+/// A token that was written down opens nothing.
 impl<'de> Deserialize<'de> for Token {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self {
@@ -149,7 +149,7 @@ impl ServerKey {
         EffectKey(self.mac("effect", &[tool.as_str(), user, effect_arguments]))
     }
 
-    /// The looser key of an effect, by which those are found that differ from it by case, width or accents alone.
+    /// The looser key of an effect. It finds effects that differ from it by case, width or accents alone.
     pub fn near_key(
         &self,
         conversation: &ConversationRef,
@@ -160,7 +160,7 @@ impl ServerKey {
         EffectKey(self.mac("near effect", &[tool.as_str(), user, near_arguments]))
     }
 
-    /// The token with which the user answers a question. `arguments` is their JSON text.
+    /// The token with which the user answers an approval request. `arguments` is their JSON text.
     pub fn token(
         &self,
         conversation: &ConversationRef,
@@ -181,7 +181,7 @@ impl ServerKey {
         Token { question, mac }
     }
 
-    /// How a party is known in rows, of which nobody without the key can tell whom they mean.
+    /// The name of a party in rows. Without the server's key it cannot be traced to the party.
     pub(crate) fn party_hash(&self, parts: &[&str]) -> PartyHash {
         let hash = self.mac("party", parts);
         let mut short = [0; 16];
@@ -189,7 +189,7 @@ impl ServerKey {
         PartyHash(short)
     }
 
-    /// Each part goes in behind its length, so that no two lists of parts read the same.
+    /// Each part goes in after its length, so that no two lists of parts read the same.
     fn mac(&self, purpose: &str, parts: &[&str]) -> Hash {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.0.expose())
             .expect("HMAC takes a key of any length");

@@ -14,7 +14,7 @@ pub struct Conversation {
     pub tenant: TenantId,
     pub conversation_id: ConversationId,
     pub user_id: UserId,
-    /// Who began it, as it is counted.
+    /// The parties that began it, as they are counted.
     #[serde(default)]
     pub parties: Parties,
     /// A model of it has read external content.
@@ -25,7 +25,7 @@ pub struct Conversation {
     pub first_entry: EntryNumber,
     pub last_question: QuestionNumber,
     pub begun_at_unix_ms: u64,
-    /// The latest time at which something of it changed; its time never runs backwards.
+    /// The latest time at which it changed; its time never runs backwards.
     pub used_at_unix_ms: u64,
     #[serde(default)]
     pub heading: Heading,
@@ -34,12 +34,12 @@ pub struct Conversation {
     pub standing: Vec<StandingApproval>,
 }
 
-/// What a list shows of a conversation.
+/// A conversation's heading in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heading {
-    /// The beginning of the user's first message, or the name that the user has given it.
+    /// The beginning of the user's first message, or the name given by the user.
     pub title: Option<Sensitive<String>>,
-    /// How often user and model have spoken. Of a conversation in which nothing was said, nothing is shown.
+    /// The number of messages of user and model. A conversation without one is not shown.
     pub messages: u64,
 }
 
@@ -53,16 +53,16 @@ pub struct Leg {
     pub client_id: ClientId,
     /// SHA-256 of the token with which its client resumes it.
     pub resume_token: Hash,
-    /// What a process needs to go on with it: the provider's handle, and the core's own state. Written by the session.
+    /// The state that a process needs to go on with it: the provider's handle, and the core's own state. Written by the session.
     pub body: Sensitive<Vec<u8>>,
-    /// The highest of its own numbers that the log has.
+    /// The highest of its own numbers in the log.
     pub last_number: u64,
-    /// The log says that it began: it does so from its first entry on.
+    /// The log has its beginning: that is so from its first entry on.
     pub is_announced: bool,
     pub expires_at_unix_ms: u64,
 }
 
-/// Who shows a resume token.
+/// The party that shows a resume token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Presented {
     pub resume_token: Hash,
@@ -71,7 +71,7 @@ pub struct Presented {
 }
 
 impl Leg {
-    /// Whether this client, which this user has signed in on, may take the leg over. The one check on every way in.
+    /// Whether this client, with this user signed in, may take the leg over. Every way in uses this one check.
     pub fn admits(&self, user_id: &UserId, presented: &Presented, now_unix_ms: u64) -> bool {
         now_unix_ms < self.expires_at_unix_ms
             && self.resume_token == presented.resume_token
@@ -80,11 +80,11 @@ impl Leg {
     }
 }
 
-/// What one provider message asked for, so that the same message is recognised when it comes again.
+/// The request of one provider message, so that the same message is recognised when it comes again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub leg: SessionId,
-    /// The provider's id, or a hash of what was asked.
+    /// The provider's id, or a hash of the request.
     pub id: String,
     pub generation: u64,
     pub key: EffectKey,
@@ -93,7 +93,7 @@ pub struct Delivery {
     pub became: Became,
 }
 
-/// What a delivery came to.
+/// The result of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Became {

@@ -1,6 +1,5 @@
-//! The ledger: what was said and done in each conversation, and the one decision about what may be done next. What must survive
-//! a restart is behind one trait with two engines: SQLite for servers, memory for tests and throw-away runs. Knows no session,
-//! no policy of a turn and no clock.
+//! The ledger: the words and effects of each conversation, and the one decision about the next effect. Durable state is behind one trait
+//! with two engines: SQLite for servers, memory for tests and throw-away runs. Knows no session, no policy of a turn and no clock.
 
 mod apply;
 pub mod command;
@@ -49,10 +48,10 @@ use windlass_tool::id::{ClientId, ConversationId, EffectId, TenantId, UserId};
 /// A SHA-256, or a keyed hash of that length.
 pub type Hash = [u8; 32];
 
-/// Milliseconds since the Unix epoch; never runs backwards within a process, whatever is done to the machine's clock.
+/// Milliseconds since the Unix epoch; never runs backwards within a process, even if the machine's clock is changed.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// What a store is opened with.
+/// The settings of a store.
 #[derive(Clone)]
 pub struct StoreSettings {
     pub key: ServerKey,
@@ -69,10 +68,10 @@ pub struct Batch {
     pub commands: Vec<Command>,
 }
 
-/// Everything that is kept.
+/// The store of everything that is kept.
 pub trait Store: Blocks + Send + Sync {
-    /// Carries out batches in one transaction, and answers each command. When this returns `Ok`, all that they changed is
-    /// durable; otherwise nothing of it ever happened. A refusal is a reply and spoils nothing for the others.
+    /// Carries out batches in one transaction, and answers each command. When this returns `Ok`, all their changes are durable;
+    /// otherwise none ever happened. A refusal is a reply and spoils nothing for the others.
     fn commit(&self, batches: &[Batch]) -> Result<Vec<Vec<Reply>>, StoreUnavailable>;
 
     /// The conversation as it was committed last, of any user; `None` for one that is unknown, or has been idle for too long.
@@ -82,7 +81,7 @@ pub trait Store: Blocks + Send + Sync {
         conversation_id: &ConversationId,
     ) -> Result<Option<Conversation>, StoreUnavailable>;
 
-    /// The party that has no room for one more conversation, as it was committed last; `None` where each has.
+    /// The party without room for one more conversation, as it was committed last; `None` if each has room.
     fn crowded(
         &self,
         tenant: &TenantId,
@@ -105,10 +104,10 @@ pub trait Store: Blocks + Send + Sync {
         entries_max: usize,
     ) -> Result<Vec<Entry>, StoreUnavailable>;
 
-    /// Conversations in which something was said, the one that was used last first.
+    /// Conversations with words in them, the one that was used last first.
     fn conversations_of(&self, wanted: &Wanted<'_>) -> Result<Vec<Conversation>, StoreUnavailable>;
 
-    /// Whether user or model said something that is meant, looking at the newest `entries_max` entries.
+    /// Whether user or model said the words in question, looking at the newest `entries_max` entries.
     fn search(
         &self,
         conversation: &ConversationRef,
@@ -123,14 +122,14 @@ pub trait Store: Blocks + Send + Sync {
         key: &str,
     ) -> Result<Option<Entry>, StoreUnavailable>;
 
-    /// The question that a token is for, whatever became of it; `None` where the token is forged or another's.
+    /// The approval request of a token, in any state; `None` if the token is forged or another user's.
     fn question(
         &self,
         conversation: &ConversationRef,
         token: &Token,
     ) -> Result<Option<Question>, StoreUnavailable>;
 
-    /// Questions of the conversation by number, answered ones too, those that wait for their answer with their tokens.
+    /// Approval requests of the conversation by number, answered ones too. Each that waits for its answer has its token.
     fn open_questions(
         &self,
         conversation: &ConversationRef,
@@ -142,20 +141,20 @@ pub trait Store: Blocks + Send + Sync {
         number: QuestionNumber,
     ) -> Result<Option<Question>, StoreUnavailable>;
 
-    /// An effect, and whose it is.
+    /// An effect with its conversation.
     fn effect(
         &self,
         tenant: &TenantId,
         effect_id: &EffectId,
     ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable>;
 
-    /// The same, whatever its tenant: for services, which know an effect by its id alone.
+    /// The same for any tenant: services know an effect by its id alone.
     fn effect_of_any(
         &self,
         effect_id: &EffectId,
     ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable>;
 
-    /// Effects of a conversation whose end is known and no model has heard.
+    /// Effects of a conversation whose end is known, and of which no model has heard.
     fn unheard(&self, conversation: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable>;
 
     /// Tasks of a user, running and ended ones, the one that began last first.
@@ -164,8 +163,8 @@ pub trait Store: Blocks + Send + Sync {
         wanted: &WantedTasks<'_>,
     ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable>;
 
-    /// Tasks that have ended, or are unknown, and of whose end nobody outside has been told, behind one: by the time of the end and the
-    /// id, at most `tasks_max`.
+    /// Tasks that have ended, or are unknown, and whose end was not told outside: the ones after `behind`, by the time of the end and
+    /// the id, at most `tasks_max`.
     fn unsent_tasks(
         &self,
         behind: Option<(u64, &EffectId)>,
@@ -175,7 +174,7 @@ pub trait Store: Blocks + Send + Sync {
     /// The leg that a resume token leads to, and its conversation.
     fn leg(&self, resume_token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable>;
 
-    /// What the sweep has to do now.
+    /// The present work of the sweep.
     fn due(&self) -> Result<Due, StoreUnavailable>;
 
     /// Effects that have ended, or are unknown, without a line in the audit; oldest first, at most `effects_max`.
@@ -184,32 +183,32 @@ pub trait Store: Blocks + Send + Sync {
         effects_max: usize,
     ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable>;
 
-    /// Deletes some of what has run out, few enough rows that a commit can wait for them, and returns how many they were; 0
-    /// where nothing is left to delete. Never running effects, nor conversations with live legs.
+    /// Deletes some expired rows, few enough that a commit can wait for them, and returns how many they were; 0 if nothing is left to
+    /// delete. Never running effects, nor conversations with live legs.
     fn prune(&self) -> Result<usize, StoreUnavailable>;
 
-    /// The id of an anonymous client counts no more. Of those that were ended, the newest are kept, [`ENDED_CLIENTS_MAX`] of them.
+    /// Ends the id of an anonymous client. The newest [`ENDED_CLIENTS_MAX`] ended ids are kept.
     fn end_client(&self, client_id: &ClientId) -> Result<(), StoreUnavailable>;
 
-    /// Ids that count no more, oldest first.
+    /// Ended ids of clients, oldest first.
     fn ended_clients(&self) -> Result<Vec<ClientId>, StoreUnavailable>;
 
     /// The store's time.
     fn now_unix_ms(&self) -> u64;
 
-    /// Whose store it is.
+    /// The process that owns the store.
     fn owner(&self) -> &OwnerId;
 }
 
-/// Which conversations are listed.
+/// The conversations to list.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
     pub tenant: &'a TenantId,
-    /// Whose they are.
+    /// The user of the conversations.
     pub user_id: &'a UserId,
-    /// And those of every user whose name begins so. It begins with the name of the user.
+    /// And those of every user whose name begins with this. It begins with the name of the user.
     pub prefix: Option<&'a str>,
-    /// Behind this one, by the time at which it was used last and its id.
+    /// After this one, by the time at which it was used last and its id.
     pub behind: Option<(u64, &'a ConversationId)>,
     pub conversations_max: usize,
 }
@@ -221,15 +220,15 @@ impl Wanted<'_> {
     }
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Searched {
     pub is_found: bool,
-    /// Entries that were looked at.
+    /// The number of entries that were looked at.
     pub entries: usize,
 }
 
-/// What nobody asked for and has to be done all the same.
+/// Work that is due without a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Due {
     /// Conversations with attempts whose lease is over or whose process is dead.
@@ -238,10 +237,10 @@ pub struct Due {
     pub lookups: Vec<(ConversationRef, Effect)>,
 }
 
-/// How many of each one [`Store::due`] names at most.
+/// The most of each that one [`Store::due`] names.
 pub const DUE_MAX: usize = 256;
 
-/// The store could not do what it was asked to. The texts are for operators.
+/// The store could not carry out a request. The texts are for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreUnavailable {
     #[error("the store's disk is full ({cause}); free space where the data folder is")]
@@ -262,13 +261,13 @@ pub enum StoreUnavailable {
     Failed { cause: String },
 }
 
-/// How many rows one step of pruning deletes from a file: a commit waits no longer than for these.
+/// The number of rows that one step of pruning deletes from a file: a commit waits no longer than for these.
 pub const PRUNED_ROWS_MAX: usize = 250;
 
-/// How many ids of anonymous clients are known to have been ended.
+/// The number of ended ids of anonymous clients that are known.
 pub const ENDED_CLIENTS_MAX: usize = 100_000;
 
-/// How long it is known that a nonce was given up.
+/// Milliseconds for which an abandoned nonce is known.
 const ABANDONED_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// The latest time that is kept, in milliseconds since the Unix epoch; later ones are taken for it. SQLite's integers are

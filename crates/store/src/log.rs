@@ -1,5 +1,5 @@
-//! The log of a conversation: the one form in which what was said and done is kept. Of what an entry of a session says it knows
-//! words alone, for titles and for searches.
+//! The log of a conversation: the one form in which words and effects are kept. It knows only the words in a session's entry, for titles
+//! and for searches.
 
 use crate::id::{AttemptNumber, EntryNumber, LegNumber, QuestionNumber};
 use crate::standing::StandingChange;
@@ -16,32 +16,32 @@ pub struct Entry {
     pub at_unix_ms: u64,
     /// The leg that wrote it, or whose command caused it.
     pub leg: Option<SessionId>,
-    /// The leg's own number of an entry that it wrote itself.
+    /// The leg's own number, for an entry that it wrote itself.
     pub leg_number: Option<LegNumber>,
-    /// By what a client knows it when it comes again.
+    /// The key by which a client knows it when it comes again.
     pub key: Option<String>,
     pub event: EntryEvent,
 }
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryEvent {
     /// A user turn begins.
     Onset,
-    /// What was said, called or answered, in the JSON form of the session that wrote it.
+    /// Words, calls and answers, in the JSON form of the session that wrote them.
     Said(Sensitive<String>),
-    /// An effect began, or is known to have ended in another way than before.
+    /// An effect began, or its known outcome has changed.
     Effect(EffectChange),
-    /// A question was put, or answered.
+    /// An approval request was put, or answered.
     Question(QuestionChange),
     /// A standing approval was given, used or ended.
     Standing(StandingChange),
-    /// A model was told again what had been done.
+    /// A model was told an effect's outcome again.
     Replayed(EffectId),
-    /// The user wants no more of a task that runs.
+    /// The user wants a running task stopped.
     CancelRequested(EffectId),
-    /// A run that no session of its own had wants something of a session.
+    /// An approved run has intents for the session that asked.
     Asked(LegRequest),
     Attached(Mode),
     Gone,
@@ -53,7 +53,7 @@ pub struct EffectChange {
     pub tool: ToolId,
     pub attempt: AttemptNumber,
     pub state: EffectState,
-    /// The question whose approval this attempt runs with.
+    /// The approval request with whose approval this attempt runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<QuestionNumber>,
 }
@@ -63,7 +63,7 @@ pub struct QuestionChange {
     pub number: QuestionNumber,
     pub tool: ToolId,
     pub state: QuestionState,
-    /// The effect that the approval began, or that made the question void.
+    /// The effect that the approval began, or that made the approval request void.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect_id: Option<EffectId>,
 }
@@ -74,12 +74,12 @@ pub struct LegRequest {
     pub leg: SessionId,
     pub question: QuestionNumber,
     pub intents: Vec<Intent>,
-    /// The leg was gone: nobody carries them out.
+    /// The leg was gone: the intents are not carried out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_rejected: bool,
 }
 
-/// Where an effect stands.
+/// The state of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectState {
@@ -88,27 +88,27 @@ pub enum EffectState {
     Done,
     /// It has definitely not happened.
     NotDone,
-    /// It was started, and how it ended is not known.
+    /// It was started, and its end is not known.
     Unknown,
 }
 
-/// Where a question stands. One whose time is up is open here; whether it is, [`crate::Question::is_open`] says.
+/// The state of an approval request. An overdue one is still open here; [`crate::Question::is_open`] takes its time into account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionState {
     Open,
     Approved,
     Denied,
-    /// Another question took its place, its effect was done without it, or nobody asks any more.
+    /// Another approval request took its place, its effect was done without it, or it is not wanted any more.
     Closed,
 }
 
 /// Characters of the title that a conversation has from its first message.
 const TITLE_CHARACTERS_MAX: usize = 80;
-/// How words begin, in the form of the sessions.
+/// The opening of words, in the form of the sessions.
 const WORDS: &str = "{\"kind\":\"words\",";
 
-/// What the user or the model said in one go.
+/// One utterance of the user or the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaidWords<'a> {
     pub is_users: bool,
@@ -116,7 +116,7 @@ pub struct SaidWords<'a> {
 }
 
 impl<'a> SaidWords<'a> {
-    /// The words of an entry of a session; `None` where it says something else.
+    /// The words of a session's entry; `None` for any other entry.
     pub fn of(said: &'a str) -> Option<Self> {
         #[derive(Deserialize)]
         struct Form<'a> {
@@ -125,7 +125,7 @@ impl<'a> SaidWords<'a> {
             #[serde(borrow)]
             text: Cow<'a, str>,
         }
-        // Most of a log are calls and answers, which are long.
+        // Most entries of a log are calls and answers, which are long to parse.
         if !said.starts_with(WORDS) {
             return None;
         }
@@ -136,7 +136,7 @@ impl<'a> SaidWords<'a> {
         })
     }
 
-    /// What a conversation is called that begins with these words; `None` of blanks.
+    /// The title of a conversation that begins with these words; `None` if they are blank.
     pub(crate) fn title(&self) -> Option<String> {
         let words: Vec<&str> = self
             .text
@@ -160,7 +160,7 @@ impl<'a> SaidWords<'a> {
 /// An entry that a leg writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEntry {
-    /// The leg's own number; an entry whose number the log has already is left out. `None` of one that is known by its key alone.
+    /// The leg's own number. An entry whose number the log has already is left out. `None` if the entry is known by its key alone.
     pub leg_number: Option<LegNumber>,
     /// An entry whose key the conversation has already is left out.
     pub key: Option<String>,

@@ -1,5 +1,5 @@
-//! The store that forgets: the rows of `rows.rs` in maps, which it searches from end to end. Suits tests and throw-away runs.
-//! Knows no rule of the ledger.
+//! The store in memory: the rows of `rows.rs` in maps, which it searches from end to end. Suits tests and throw-away runs. Knows no rule
+//! of the ledger.
 
 use crate::apply::{Surroundings, apply};
 use crate::command::{OpenQuestion, Reply};
@@ -42,11 +42,11 @@ struct Kept {
 struct Talk {
     conversation: Conversation,
     legs: BTreeMap<SessionId, Leg>,
-    /// In the order in which they began.
+    /// The effects in the order in which they began.
     effects: Vec<Effect>,
     questions: BTreeMap<QuestionNumber, Question>,
     deliveries: BTreeMap<(SessionId, String), Delivery>,
-    /// By number, without gaps.
+    /// The entries by number, without gaps.
     entries: VecDeque<Entry>,
     abandoned: Vec<(Nonce, u64)>,
 }
@@ -472,7 +472,7 @@ impl Blocks for MemoryStore {
 }
 
 impl Kept {
-    /// Deletes what has run out; gives how many rows.
+    /// Deletes expired rows, and returns how many.
     fn prune(&mut self, now_unix_ms: u64, settings: &StoreSettings) -> usize {
         let (limits, owner) = (&settings.limits, &settings.owner);
         let before = self.rows();
@@ -487,7 +487,7 @@ impl Kept {
         before - self.rows()
     }
 
-    /// Those of the parties that have no room for one more conversation.
+    /// The parties without room for one more conversation.
     fn crowds(
         &self,
         tenant: &TenantId,
@@ -560,8 +560,8 @@ impl Talk {
         now_unix_ms.max(self.conversation.used_at_unix_ms)
     }
 
-    /// Whether something is to come of it, so that it stays however long it has rested. A session of this process is live until it
-    /// says otherwise; that of another is, until its time to come back is over.
+    /// Whether the conversation is in use, so that it stays however long it has rested. A session of this process is live until it says
+    /// otherwise; another process's session is live until its time to come back is over.
     fn is_in_use(&self, owner: &OwnerId, now_unix_ms: u64) -> bool {
         let is_live = |leg: &Leg| now_unix_ms < leg.expires_at_unix_ms || leg.owner == *owner;
         let mut questions = self.questions.values();
@@ -653,7 +653,7 @@ impl TalkRows<'_> {
         effects.filter(|effect| is_meant(effect)).cloned().collect()
     }
 
-    /// The questions that a test picks, oldest first.
+    /// The approval requests that a test picks, oldest first.
     fn questions(&self, is_meant: impl Fn(&Question) -> bool) -> Vec<Question> {
         let talk = self.talk().into_iter();
         let questions = talk.flat_map(|talk| talk.questions.values());

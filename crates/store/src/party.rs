@@ -1,5 +1,4 @@
-//! Whose conversations are counted together: those of one address, one user and one tenant. Knows no table, and no address is in
-//! what it keeps.
+//! The parties whose conversations are counted together: one address, one user, one tenant. Knows no table, and keeps no address.
 
 use crate::id::ServerKey;
 use serde::{Deserialize, Serialize};
@@ -8,7 +7,7 @@ use std::net::IpAddr;
 use windlass_tool::id::{ClientId, ConversationId, TenantId};
 use windlass_tool::sensitive::Sensitive;
 
-/// Who begins a conversation, as far as the server knows. By default nobody whom it could tell from others.
+/// The beginner of a conversation, as far as the server knows. By default it cannot be told from others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beginner {
     pub address: Option<Sensitive<IpAddr>>,
@@ -26,7 +25,7 @@ impl fmt::Debug for PartyHash {
     }
 }
 
-/// By whose shares a conversation counts, beside its tenant's.
+/// The parties by whose shares a conversation counts, beside its tenant's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parties {
     pub address: Option<PartyHash>,
@@ -47,7 +46,7 @@ impl Parties {
     }
 }
 
-/// What kind of party it is.
+/// The kind of a party.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartyKind {
@@ -68,7 +67,7 @@ impl PartyKind {
     }
 }
 
-/// How many conversations each party of a kind may have.
+/// The number of conversations that each party of a kind may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConversationShares {
     pub address_max: usize,
@@ -77,7 +76,7 @@ pub struct ConversationShares {
 }
 
 impl ConversationShares {
-    /// What a party has too many for one more.
+    /// The number of conversations that a party has too many for one more.
     pub(crate) fn surplus(&self, kind: PartyKind, conversations: usize) -> usize {
         let most = match kind {
             PartyKind::Address => self.address_max,
@@ -98,27 +97,27 @@ impl Default for ConversationShares {
     }
 }
 
-/// A conversation of whichever tenant.
+/// A conversation of any tenant.
 pub type ConversationPlace = (TenantId, ConversationId);
 
-/// A party that has no room for one more conversation, and its own ones that may go: nothing was said or done in them, and nobody
-/// is in them. Those that rest longest come first, no more than have to go.
+/// A party without room for one more conversation, and its conversations that may be deleted: nothing was said or done in them, and no
+/// session is in them. The ones at rest longest come first, no more than have to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crowd {
     pub kind: PartyKind,
-    /// How many have to go.
+    /// The number of conversations that have to go.
     pub surplus: usize,
     pub empty: Vec<ConversationPlace>,
 }
 
-/// No more conversations make room for a single new one.
+/// The most conversations that make room for a single new one.
 pub(crate) const ROOM_MAX: usize = 16;
 
-/// The conversations that have to go for one more of these parties, or the party that has too many in which something was said.
+/// The conversations that have to go for one more of these parties, or the party that has too many conversations with entries.
 pub(crate) fn make_room(crowds: &[Crowd]) -> Result<Vec<ConversationPlace>, PartyKind> {
     let mut going: Vec<ConversationPlace> = Vec::new();
     for crowd in crowds {
-        // One that goes for another party may be this one's, too.
+        // A conversation that goes for another party may belong to this one, too.
         let shared = crowd.empty.iter().filter(|one| going.contains(one)).count();
         let missing = crowd.surplus.saturating_sub(shared);
         let others: Vec<&ConversationPlace> = crowd

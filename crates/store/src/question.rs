@@ -1,4 +1,4 @@
-//! Questions to users, and all that an approval is bound to. Knows no store and no clock.
+//! Approval requests, and everything that an approval is bound to. Knows no store and no clock.
 
 use crate::effect::Effect;
 use crate::id::{AttemptNumber, EffectKey, EntryNumber, Nonce, QuestionNumber};
@@ -9,7 +9,7 @@ use windlass_tool::id::{EffectId, SessionId, ToolId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
-/// One question, as it is kept.
+/// One approval request, as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     pub number: QuestionNumber,
@@ -21,14 +21,14 @@ pub struct Question {
     pub handler_hash: Option<String>,
     /// The arguments that were shown and will run: JSON with sorted names, numbers and texts as they were written.
     pub arguments: Sensitive<String>,
-    /// The text that was shown; empty where the tool has no template.
+    /// The text that was shown; empty if the tool has no template.
     pub preview: Sensitive<String>,
-    /// What the user was told of before answering.
+    /// The hazards that the user was told of before answering.
     pub hazards: Hazards,
-    /// Why the tool asks for consent, in words for people, where it does not ask about every call.
+    /// Why the tool asks for consent, in words for people, if it does not ask about every call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
-    /// The user's clock where the session asked, of a tool that is available by it.
+    /// The user's clock in the session that asked, for a tool that is available by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<LocalClock>,
     pub mode: Mode,
@@ -36,20 +36,19 @@ pub struct Question {
     /// The leg that asked, and the call's number, as its client knows it.
     pub leg: SessionId,
     pub call: u64,
-    /// The provider's connection over which it was asked for, and the onset of the user turn: the effect that an approval begins
-    /// has both.
+    /// The provider's connection of the request, and the onset of the user turn: the effect that an approval begins has both.
     pub generation: u64,
     pub onset: Option<EntryNumber>,
     pub nonce: Nonce,
     pub state: QuestionState,
-    /// Why the user denied it, in the user's words and bounded, where they said.
+    /// The user's reason for denying it, in the user's words and bounded, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Sensitive<String>>,
-    /// The effect that the approval began, or that made the question void.
+    /// The effect that the approval began, or that made the approval request void.
     pub effect_id: Option<EffectId>,
     /// The entry at which it was put, asked for again, approved, denied or closed.
     pub last_entry: EntryNumber,
-    /// The model of the asking leg has heard what came of it.
+    /// The model of the asking leg has heard its outcome.
     pub is_heard: bool,
     /// What the tool's service wants to know, of a question that is no request for consent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +66,7 @@ pub struct QuestionInput {
     pub run: Option<(EffectId, AttemptNumber)>,
 }
 
-/// Why a question is more than a formality.
+/// The reasons why an approval request is more than a formality.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hazards {
     /// Effects that have happened, or may have.
@@ -78,19 +77,19 @@ pub struct Hazards {
     pub external_content: bool,
 }
 
-/// An earlier effect that the user is told of.
+/// An earlier effect that the user is warned of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earlier {
     pub effect_id: EffectId,
     pub certainty: Certainty,
-    /// When it was done, or begun.
+    /// The time when it was done, or begun.
     pub at_unix_ms: u64,
     /// JSON with sorted names, numbers and texts as they were written.
     pub arguments: Sensitive<String>,
 }
 
 impl Earlier {
-    /// What is known of an effect that has begun, and has not failed for certain.
+    /// The facts about an effect that has begun, and has not failed for certain.
     pub(crate) fn of(effect: &Effect) -> Self {
         Self {
             effect_id: effect.effect_id.clone(),
@@ -125,11 +124,10 @@ impl Hazards {
     }
 }
 
-/// Characters of a reason that are kept; it is a sentence or two, and every model that asks again reads it.
+/// Characters of a reason that are kept: it is a sentence or two, and every model that asks again reads it.
 pub const REASON_CHARACTERS_MAX: usize = 1_000;
 
-/// What a user gave as the reason of a denial, as it is kept: bounded, without characters that control anything. `None` where nothing is
-/// left to read.
+/// A user's reason for a denial, as it is kept: bounded, without control characters. `None` if nothing readable is left.
 pub fn denial_reason(text: &str) -> Option<Sensitive<String>> {
     let is_shown = |character: &char| !character.is_control() || *character == '\n';
     let mut shown = text.trim().chars().filter(is_shown);
@@ -141,7 +139,7 @@ pub fn denial_reason(text: &str) -> Option<Sensitive<String>> {
 }
 
 impl Question {
-    /// Whether it waits for its answer.
+    /// Whether the approval request waits for its answer.
     pub fn is_open(&self, now_unix_ms: u64) -> bool {
         self.state == QuestionState::Open && now_unix_ms < self.expires_at_unix_ms
     }

@@ -1,5 +1,5 @@
-//! What `decide` is given and what it wants written: the rows of one conversation that bear on a command, and changes to them.
-//! Loading and writing them is all that an engine does.
+//! The input of `decide` and its changes: the rows of one conversation that bear on a command, and their new values. An engine only
+//! loads and writes them.
 
 use crate::effect::Effect;
 use crate::id::{EffectKey, EntryNumber, LegNumber, Nonce, OwnerId, QuestionNumber};
@@ -11,44 +11,44 @@ use crate::task::RunningTasks;
 use crate::{Hash, StoreLimits, StoreUnavailable};
 use windlass_tool::id::{EffectId, SessionId, ToolId};
 
-/// What is loaded for one command. Of what it does not need, nothing is here.
+/// The rows that are loaded for one command. Rows that it does not need are missing.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     pub conversation: Option<Conversation>,
     pub leg: Option<Leg>,
-    /// Of a conversation that is to begin: who begins it, as it is counted, and those of them that have no room for it.
+    /// For a conversation that is to begin: its parties, as they are counted, and those of them without room for it.
     pub parties: Parties,
     pub crowds: Vec<Crowd>,
     /// Another session of the conversation is not over.
     pub has_other_legs: bool,
-    /// The key that a request is about, and the looser one.
+    /// The key of a request, and the looser one.
     pub key: Option<EffectKey>,
     pub near_key: Option<EffectKey>,
-    /// Effects of the command's key, under whichever version of the tool, or those that it names; oldest first.
+    /// Effects of the command's key, under any version of the tool, or those that it names; oldest first.
     pub effects: Vec<Effect>,
-    /// Others of the looser key, oldest first.
+    /// Other effects of the looser key, oldest first.
     pub near: Vec<Effect>,
     /// Approval requests of the keys of these.
     pub near_questions: Vec<Question>,
-    /// Of the command's key, or those that it names; oldest first.
+    /// Approval requests of the command's key, or those that it names; oldest first.
     pub questions: Vec<Question>,
-    /// The one that an answer is about.
+    /// The approval request of an answer.
     pub question: Option<Question>,
     pub delivery: Option<Delivery>,
     /// The entry with which the request's user turn began.
     pub onset: Option<EntryNumber>,
     /// The command was given up before it came.
     pub is_abandoned: bool,
-    /// Effects of the same tool whose end no model has heard, and those that run, whatever their key.
+    /// Effects of the same tool whose end no model has heard, and running ones, whatever their key.
     pub unheard: Vec<Effect>,
-    /// Effects of the same tool that have begun since the question was asked that an answer is about.
+    /// Effects of the same tool that have begun since the answered approval request was put.
     pub begun_since: Vec<Effect>,
     pub counts: Counts,
-    /// Of the user and the tenant that a task is asked for by.
+    /// The running tasks of the user and the tenant that ask for a task.
     pub running_tasks: RunningTasks,
     /// Entries of an append that the log has already, by their place in the command.
     pub known_entries: Vec<Option<EntryNumber>>,
-    /// The log has the entry already that a record brings along.
+    /// The log has already the entry of a record.
     pub has_values_entry: bool,
     pub resumed: Option<ResumeRows>,
     /// A session of the process that asks is live.
@@ -58,11 +58,11 @@ pub struct Rows {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub effects: usize,
-    /// That wait for an answer.
+    /// The approval requests that wait for an answer.
     pub questions: usize,
 }
 
-/// What a leg that is resumed is given.
+/// The rows for a leg that is resumed.
 #[derive(Clone, Debug, Default)]
 pub struct ResumeRows {
     pub log: Vec<Entry>,
@@ -71,7 +71,7 @@ pub struct ResumeRows {
     pub unheard_questions: Vec<Question>,
 }
 
-/// One row as it is to be from now on.
+/// One row's new value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     Conversation(Conversation),
@@ -86,16 +86,16 @@ pub enum Change {
         nonce: Nonce,
         at_unix_ms: u64,
     },
-    /// A conversation goes with everything: this one, or another one of its parties.
+    /// A conversation is deleted with everything in it: this one, or another one of its parties.
     Forgotten(ConversationPlace),
-    /// Every leg is over, and what they needed to go on is deleted.
+    /// Every leg is over, and their saved states are deleted.
     LegsEnded,
 }
 
 /// The rows of one conversation within one transaction.
 pub(crate) trait Tables {
     fn conversation(&mut self) -> Result<Option<Conversation>, StoreUnavailable>;
-    /// Those of the parties that have no room for one more conversation.
+    /// The parties without room for one more conversation.
     fn crowds(
         &mut self,
         parties: &Parties,
@@ -122,8 +122,8 @@ pub(crate) trait Tables {
         parent: &EffectId,
         ordinal: u32,
     ) -> Result<Vec<Effect>, StoreUnavailable>;
-    /// Whether something is to come of the conversation, so that it stays however long it has rested: an effect runs, a request waits
-    /// for its answer, or a session is live.
+    /// Whether the conversation is in use, so that it stays however long it has rested: an effect runs, a request waits for its answer,
+    /// or a session is live.
     fn is_in_use(&mut self, owner: &OwnerId, now_unix_ms: u64) -> Result<bool, StoreUnavailable>;
     /// Whether a leg of this process is live.
     fn has_live_leg(&mut self, owner: &OwnerId) -> Result<bool, StoreUnavailable>;
@@ -153,7 +153,7 @@ pub(crate) trait Tables {
     fn newest_entries(&mut self, entries_max: usize) -> Result<Vec<Entry>, StoreUnavailable>;
     fn is_abandoned(&mut self, nonce: &Nonce) -> Result<bool, StoreUnavailable>;
     fn counts(&mut self, now_unix_ms: u64) -> Result<Counts, StoreUnavailable>;
-    /// Of the conversation's user, and of its tenant.
+    /// The running tasks of the conversation's user, and of its tenant.
     fn running_tasks(&mut self) -> Result<RunningTasks, StoreUnavailable>;
     fn write(&mut self, change: Change) -> Result<(), StoreUnavailable>;
     /// Deletes everything of the conversation.
@@ -161,7 +161,7 @@ pub(crate) trait Tables {
 }
 
 impl Conversation {
-    /// Whether it has rested for so long that nothing of it is known any more.
+    /// Whether it has rested for so long that nothing of it counts any more.
     pub(crate) fn is_idle(&self, now_unix_ms: u64, limits: &StoreLimits) -> bool {
         let rest_ms = limits.conversation_ms.max(limits.effect_ms);
         self.used_at_unix_ms.saturating_add(rest_ms) <= now_unix_ms

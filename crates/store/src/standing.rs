@@ -1,19 +1,18 @@
-//! Standing approvals: what a user has said yes to once for all calls with the same values, and for how long. Knows no store and no
-//! clock.
+//! Standing approvals: a user's one approval for all calls with the same values, and its duration. Knows no store and no clock.
 
 use crate::id::QuestionNumber;
 use serde::{Deserialize, Serialize};
 use windlass_tool::id::{ClientId, EffectId, SessionId, ToolId};
 use windlass_tool::sensitive::Sensitive;
 
-/// Bytes of the values that a standing approval is known by; longer ones are not remembered. Each conversation is read with its
-/// standing approvals.
+/// Bytes of the values that identify a standing approval; longer ones are not remembered. Each conversation is read with its standing
+/// approvals.
 pub const STANDING_VALUES_BYTES_MAX: usize = 2_048;
 
 /// One standing approval, as it is kept with its conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StandingApproval {
-    /// The approval request with whose approval it was given. It is named by it.
+    /// The approval request that it was given with, and that names it.
     pub question: QuestionNumber,
     pub tool: ToolId,
     pub tool_version: String,
@@ -25,17 +24,17 @@ pub struct StandingApproval {
     pub expires_at_unix_ms: u64,
 }
 
-/// Whose calls it is for.
+/// The calls that it is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StandingScope {
-    /// Those of one session by voice.
+    /// The calls of one session by voice.
     Session(SessionId),
-    /// Those of the conversation's sessions by text with this client.
+    /// The calls of the conversation's text sessions with this client.
     Client(ClientId),
 }
 
-/// What an approval asks to have remembered.
+/// The contents of an approval that is to be remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewStanding {
     /// As in [`StandingApproval::values`].
@@ -45,7 +44,7 @@ pub struct NewStanding {
     pub client_id: Option<ClientId>,
 }
 
-/// What the log says of a standing approval.
+/// The log's news of a standing approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StandingChange {
     pub question: QuestionNumber,
@@ -57,16 +56,16 @@ pub struct StandingChange {
 #[serde(rename_all = "snake_case")]
 pub enum StandingEvent {
     Given,
-    /// A call ran by it; with its effect, where it has one.
+    /// A call ran by it. With its effect, if it has one.
     Used(Option<EffectId>),
     Ended(StandingEnd),
 }
 
-/// Why the user is asked again.
+/// The reason why the user is asked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StandingEnd {
-    /// The user wants to be asked again.
+    /// The user has revoked it.
     Revoked,
     /// Its time is over.
     Expired,
@@ -76,7 +75,7 @@ pub enum StandingEnd {
     ToolChanged,
     /// A newer one took its place.
     Replaced,
-    /// The approval came to nothing, because the store was too late.
+    /// The answer that gave it has begun nothing, because the store was too late.
     Withdrawn,
 }
 
@@ -94,7 +93,7 @@ impl StandingEnd {
 }
 
 impl StandingApproval {
-    /// By what clients know it.
+    /// The name by which clients know it.
     pub fn id(&self) -> String {
         standing_id(self.question)
     }
@@ -109,7 +108,7 @@ pub fn standing_id(question: QuestionNumber) -> String {
     format!("approval-{}", question.0)
 }
 
-/// The request that a name of a standing approval means; `None` where it is no such name.
+/// The approval request behind the name of a standing approval; `None` if it is no such name.
 pub fn standing_number(id: &str) -> Option<QuestionNumber> {
     let number = id.strip_prefix("approval-")?;
     let number: u32 = number.parse().ok()?;

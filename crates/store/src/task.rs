@@ -1,5 +1,5 @@
-//! Tasks: effects of calls that nobody waits for. A task is the row of its effect; what it has beside others is here, and who may have
-//! how many of them. Knows no store and no clock.
+//! Tasks: effects of calls whose end is not waited for. A task is the row of its effect; this file has its further facts, and how many
+//! tasks a party may have. Knows no store and no clock.
 
 use crate::command::ToolFacts;
 use crate::party::PartyKind;
@@ -7,33 +7,33 @@ use serde::{Deserialize, Serialize};
 use windlass_tool::id::{ConversationId, EffectId, TenantId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
-/// Characters of what a task says of how far it is; of more the beginning is kept.
+/// Characters of a task's progress message; the rest is cut.
 pub(crate) const PROGRESS_CHARACTERS_MAX: usize = 500;
 
-/// What an effect has beside others where nobody waits for its end.
+/// The further facts of an effect whose end is not waited for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Its tool changes nothing: where nobody knows how it ended, nothing has happened.
+    /// Its tool changes nothing: an attempt with an unknown end has done nothing.
     pub is_read_only: bool,
-    /// Its results hold what others wrote.
+    /// Its results hold external content.
     #[serde(default)]
     pub is_external: bool,
-    /// What it said last of how far it is.
+    /// Its latest progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// When its user wanted no more of it.
+    /// The time when its user wanted it stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_requested_at_unix_ms: Option<u64>,
-    /// Who is told of ends from outside has taken this one.
+    /// The outside recipient of ends has taken this one.
     #[serde(default)]
     pub is_sent: bool,
-    /// Its user has deleted the conversation while it was at work: nobody is told how it ends.
+    /// Its user has deleted the conversation while it was at work: its end is not told.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_deleted: bool,
 }
 
 impl Task {
-    /// That of an attempt that begins.
+    /// The task of an attempt that begins.
     pub(crate) fn of(tool: &ToolFacts) -> Box<Self> {
         Box::new(Self {
             is_read_only: !tool.writes,
@@ -43,17 +43,17 @@ impl Task {
     }
 }
 
-/// How far a task is, in its handler's words.
+/// The progress of a task, in its handler's words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     pub message: Sensitive<String>,
-    /// 0 to 1.
+    /// From 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fraction: Option<f64>,
     pub at_unix_ms: u64,
 }
 
-/// How many tasks of each may run at a time.
+/// The number of tasks of each that may run at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskShares {
     pub user_max: usize,
@@ -69,7 +69,7 @@ impl Default for TaskShares {
     }
 }
 
-/// How many tasks run now.
+/// The number of tasks that run now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunningTasks {
     pub of_user: usize,
@@ -77,7 +77,7 @@ pub struct RunningTasks {
 }
 
 impl RunningTasks {
-    /// Who has as many as may run, and how many that is.
+    /// The party that has as many tasks as may run, and that limit.
     pub(crate) fn full(&self, shares: &TaskShares) -> Option<(PartyKind, usize)> {
         if self.of_user >= shares.user_max {
             return Some((PartyKind::User, shares.user_max));
@@ -86,18 +86,18 @@ impl RunningTasks {
     }
 }
 
-/// Which tasks are listed, the one that began last first.
+/// The tasks to list, the one that began last first.
 #[derive(Clone, Debug)]
 pub struct WantedTasks<'a> {
     pub tenant: &'a TenantId,
-    /// Whose they are, by the name of its conversations.
+    /// The user of the tasks, by the name of their conversations.
     pub user_id: &'a UserId,
-    /// And those of every user whose name begins so. It begins with the name of the user.
+    /// And those of every user whose name begins with this. It begins with the name of the user.
     pub prefix: Option<&'a str>,
     pub conversation_id: Option<&'a ConversationId>,
-    /// Leave those out that have ended.
+    /// Ended tasks are left out.
     pub only_running: bool,
-    /// Behind this one, by the time at which it began and its id.
+    /// After this one, by the time at which it began and its id.
     pub behind: Option<(u64, &'a EffectId)>,
     pub tasks_max: usize,
 }
@@ -110,7 +110,7 @@ impl WantedTasks<'_> {
     }
 }
 
-/// A text as it is kept.
+/// A text cut to the kept length.
 pub(crate) fn beginning(text: &Sensitive<String>) -> Sensitive<String> {
     let text = text.expose();
     let end = text.char_indices().nth(PROGRESS_CHARACTERS_MAX);

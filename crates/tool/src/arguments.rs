@@ -9,13 +9,13 @@ use std::fmt;
 use std::hash::Hasher;
 use std::sync::OnceLock;
 
-/// A JSON object without repeated names. Names are sorted, and numbers stand as they were written. Two are equal where their
-/// values are: `1e3` is `1000`.
+/// A JSON object without repeated names. Names are sorted, and numbers stand as they were written. Arguments are equal where their values
+/// are: `1e3` is `1000`.
 #[derive(Clone)]
 pub struct Arguments {
     written: Value,
-    /// The same with plain digits for whole numbers that are written with a point or an exponent, for types that read integers;
-    /// `None` where there are none. Made when it is first asked for.
+    /// The same arguments with plain digits for whole numbers that are written with a point or an exponent, for types that read integers;
+    /// `None` where there are no such numbers. Made on first use.
     plain: OnceLock<Option<Box<Value>>>,
 }
 
@@ -32,7 +32,7 @@ impl Serialize for Arguments {
 }
 
 impl Arguments {
-    /// Those of a call that gives none.
+    /// The arguments of a call that gives none.
     pub fn none() -> Self {
         Self::from(Map::new())
     }
@@ -41,7 +41,7 @@ impl Arguments {
         self.as_map().is_empty()
     }
 
-    /// How many bytes they take when written, about.
+    /// The bytes that the arguments take when written, approximately.
     pub fn written_bytes(&self) -> usize {
         written_bytes(&self.written)
     }
@@ -59,8 +59,8 @@ impl Arguments {
         }
     }
 
-    /// The arguments as a type of one's own, which may borrow their texts. Fails where the type does not take what the
-    /// schema lets through. A whole number is an integer however it is written; a field of type `f64` takes the nearest double.
+    /// Reads the arguments into a type of the caller, which may borrow their texts. Fails where arguments that pass the schema do not fit
+    /// the type. A whole number is an integer however it is written; a field of type `f64` takes the nearest double.
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         let plain = self
             .plain
@@ -68,7 +68,7 @@ impl Arguments {
         T::deserialize(plain.as_deref().unwrap_or(&self.written))
     }
 
-    /// As JSON text: names are sorted, numbers and texts as they were written.
+    /// The arguments as JSON text: names are sorted, numbers and texts stand as they were written.
     pub fn to_text(&self) -> String {
         self.written.to_string()
     }
@@ -83,7 +83,7 @@ impl Arguments {
         self.written.clone()
     }
 
-    /// Feeds a hasher with the texts and numbers at the top, where calls differ most. Equal arguments feed it the same.
+    /// Feeds a hasher with the top-level texts and numbers, where calls differ most. Equal arguments feed it the same.
     pub fn hash_top(&self, hasher: &mut impl Hasher) {
         for value in self.as_map().values() {
             match value {
@@ -94,7 +94,7 @@ impl Arguments {
         }
     }
 
-    /// Puts an integer in the place of an argument that is there.
+    /// Replaces the value of an existing argument with an integer.
     pub fn replace_integer(&mut self, name: &str, integer: i64) {
         if let Some(value) = self.as_value_mut().get_mut(name) {
             *value = integer.into();
@@ -219,12 +219,12 @@ mod tests {
             assert_eq!(read, copied, "{text}");
             let value = crate::json::parse(text.as_bytes()).unwrap();
             assert_eq!(read.to_value(), value, "{text}");
-            // The form that is written is that of a map, whose names are sorted.
+            // A map is written with its names sorted.
             let written = serde_json::to_string(&read).unwrap();
             assert_eq!(written, value.to_string());
             assert!(2 + 3 * read.written_bytes() >= written.len(), "{text}");
         }
-        // Digits stand as they were written, and values are compared.
+        // Digits stand as they were written; comparison is by value.
         let written = r#"{"a":2512292042121000001,"b":0.1000000000000000055511151231257827,"c":1000.0,"d":-0}"#;
         assert_eq!(read(written).to_text(), written);
         assert_eq!(

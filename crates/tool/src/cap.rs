@@ -1,19 +1,18 @@
-//! Cuts a value to a size that a model may read. Knows whole values and how long they are when written, and nothing of
-//! what they mean.
+//! Cuts a value to a size that a model may read. Knows whole values and their written length, and not their meaning.
 
 use serde_json::{Map, Value};
 
-/// Strings are not cut to fewer characters than these: what is left of them would say nothing.
+/// The fewest characters that a cut string keeps: a shorter rest would say nothing.
 const TEXT_MIN: usize = 8;
 
-/// What is left out of a value: items of lists after so many, characters of strings after so many.
+/// The cut of a value: the items kept of each list, and the characters kept of each string.
 #[derive(Clone, Copy)]
 struct Cut {
     items_max: usize,
     text_max: usize,
 }
 
-/// The least that is left of lists and texts.
+/// The strongest cut of lists and texts.
 const SHORTEST: Cut = Cut {
     items_max: 1,
     text_max: TEXT_MIN,
@@ -25,13 +24,13 @@ impl Cut {
         text_max: usize::MAX,
     };
 
-    /// Whether what is left is no longer than this when written. It looks at no more of the value than can be left, so that
-    /// a huge one costs no more than a long one.
+    /// Whether the cut value fits in so many written characters. The check stops at the limit, so a huge value costs no more than a long
+    /// one.
     fn fits(self, value: &Value, characters_max: usize) -> bool {
         self.spend(value, characters_max).is_some()
     }
 
-    /// What is left of a number of characters after the value is written.
+    /// Subtracts the cut value's written length from `characters`; `None` where it does not fit.
     fn spend(self, value: &Value, characters: usize) -> Option<usize> {
         match value {
             Value::Null | Value::Bool(true) => characters.checked_sub(4),
@@ -61,7 +60,7 @@ impl Cut {
         }
     }
 
-    /// The same for a field of an object: an id that is cut names nothing, so that it stays whole or goes.
+    /// The cut for a field of an object. An id that is cut names nothing, so it stays whole.
     fn of_field(self, name: &str, value: &Value) -> Self {
         const ID_BYTES_MAX: usize = 256;
         let is_id = name == "id" && value.as_str().is_some_and(|id| id.len() <= ID_BYTES_MAX);
@@ -82,7 +81,7 @@ impl Cut {
         end.map_or(text, |(end, _)| &text[..end])
     }
 
-    /// What is left of the value; counts what is not.
+    /// A copy of the value after the cut; counts the parts left out.
     fn copy(self, value: &Value, left_out: &mut LeftOut) -> Value {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
@@ -111,7 +110,7 @@ impl Cut {
     }
 }
 
-/// What is left of a number of characters after a text is written, with its quotes and escapes.
+/// Subtracts a text's written length, with its quotes and escapes, from `characters`; `None` where it does not fit.
 pub(crate) fn spend_text(text: &str, characters: usize) -> Option<usize> {
     let mut left = characters.checked_sub(2)?;
     for character in text.chars() {
@@ -128,8 +127,8 @@ fn written_characters(character: char) -> usize {
     }
 }
 
-/// The beginning of a text that takes more characters than that when written, with the mark that it was cut; nothing where
-/// what is left would say nothing. It does not hold the room that the whole text took.
+/// The beginning of a text that is longer than `characters_max` when written, with the mark of a cut; empty where the rest would say
+/// nothing. Its buffer does not keep the size of the whole text.
 pub(crate) fn beginning(text: &str, characters_max: usize) -> String {
     // Quotes and the mark take three.
     let Some(mut left) = characters_max
@@ -151,7 +150,7 @@ pub(crate) fn beginning(text: &str, characters_max: usize) -> String {
     kept
 }
 
-/// What is left of a number of characters after a value is written: nothing where it is longer.
+/// Subtracts a value's written length from `characters`; 0 where the value is longer.
 pub(crate) fn room_after(value: &Value, characters: usize) -> usize {
     Cut::NOTHING.spend(value, characters).unwrap_or(0)
 }
@@ -182,8 +181,8 @@ impl LeftOut {
     }
 }
 
-/// The most bytes that a value can take when written, which is much cheaper to know than how many it does take: most
-/// results are so short that no byte of them needs to be looked at.
+/// The most bytes that a value can take when written. It is much cheaper than the exact length, and most results are so short that it
+/// decides alone.
 fn written_bytes_max(value: &Value) -> usize {
     /// An escape takes six bytes at most for one.
     fn text(text: &str) -> usize {
@@ -208,14 +207,13 @@ fn written_bytes_max(value: &Value) -> usize {
     }
 }
 
-/// Whether a value takes more characters than that when written.
+/// Whether a value takes more than `characters_max` characters when written.
 pub(crate) fn is_long(value: &Value, characters_max: usize) -> bool {
     written_bytes_max(value) > characters_max && !Cut::NOTHING.fits(value, characters_max)
 }
 
-/// Shortens a value to so many written characters, by dropping whole items from the ends of lists and by cutting the ends of
-/// strings, and where that is not enough by leaving fields out; what comes out is always a whole value, with words for what
-/// was cut. `None` where the value is short enough as it is.
+/// Shortens a value to so many written characters. Whole items are dropped from the ends of lists, then the ends of strings are cut, then
+/// fields are left out. The result is always a whole value, with words for the cuts. `None` where the value is short enough as it is.
 pub(crate) fn cap(value: &Value, characters_max: usize) -> Option<(Value, String)> {
     if !is_long(value, characters_max) {
         return None;
@@ -232,8 +230,8 @@ pub(crate) fn cap(value: &Value, characters_max: usize) -> Option<(Value, String
     })
 }
 
-/// As much of a value as there is room for, where its structure alone is too long: of objects the fields that fit, plain ones
-/// before those that hold others. `None` where nothing of it fits.
+/// Keeps as much of a value as fits where its structure alone is too long: of an object the fields that fit, plain fields before nested
+/// ones. `None` where nothing fits.
 fn squeeze(
     value: &Value,
     shortest: Cut,
@@ -287,14 +285,15 @@ fn squeeze_fields(
     kept
 }
 
-/// Items go first, so many of all lists as it takes; where one item of each is too much, ends of strings go, too.
+/// Finds the mildest cut that fits. All lists are cut to the same number of items; where one item each is too much, ends of strings are
+/// cut, too.
 fn cut_to(value: &Value, characters_max: usize) -> Option<Cut> {
     let of_items = |items_max| Cut {
         items_max,
         ..Cut::NOTHING
     };
     if of_items(1).fits(value, characters_max) {
-        // One item fits, and no list of more items than characters does.
+        // One item fits, and a list of more items than characters cannot fit.
         let (mut fitting, mut too_many) = (1, characters_max.max(2));
         while too_many - fitting > 1 {
             let middle = fitting + (too_many - fitting) / 2;
@@ -305,7 +304,7 @@ fn cut_to(value: &Value, characters_max: usize) -> Option<Cut> {
         }
         return Some(of_items(fitting));
     }
-    // The longest go first, and no shorter than it takes, so that names and ids stay whole beside a long text.
+    // The longest strings are cut first and no further than needed, so that names and ids stay whole beside a long text.
     let of_texts = |text_max| Cut {
         items_max: 1,
         text_max,
@@ -401,7 +400,7 @@ mod tests {
         assert!(written_length(&cut) <= 1_000 && cut["body"].as_str().unwrap().ends_with('…'));
         assert_eq!(words, "1 texts were cut for length");
 
-        // A long text gives way before an id does.
+        // A long text is cut before an id is.
         let id = "a-record-with-a-rather-long-id";
         let record =
             json!({"id": id, "text": "x".repeat(2_000), "title": "A title of some length"});
@@ -412,7 +411,7 @@ mod tests {
         );
         assert!((140..=150).contains(&written_length(&cut)), "{cut}");
 
-        // However short the texts around it get, an id is whole or not there.
+        // The id stays whole or is left out, however short the texts around it get.
         let (cut, _) = cap(&record, 78).unwrap();
         assert_eq!(
             cut,

@@ -1,7 +1,7 @@
-//! Characters that do not show, or that change how what stands beside them is shown.
+//! Invisible characters, and characters that change how the text beside them is shown.
 
-/// Whether a character shows as nothing: those that Unicode lets a renderer ignore
-/// (<https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point>), and marks between lines of notes.
+/// Whether a character is shown as nothing: Unicode lets a renderer ignore it
+/// (<https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point>), or it is a mark between lines of notes.
 pub fn is_ignorable(character: char) -> bool {
     matches!(
         character,
@@ -25,7 +25,7 @@ pub fn is_ignorable(character: char) -> bool {
     )
 }
 
-/// Whether a character breaks a line, steers a terminal, or has what follows read in another direction (UAX #9).
+/// Whether a character breaks a line, controls a terminal, or changes the direction of the text after it (UAX #9).
 pub fn steers(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -34,7 +34,7 @@ pub fn steers(character: char) -> bool {
         )
 }
 
-/// Whether a character could hide, move or reorder what stands beside it.
+/// Whether a character could hide, move or reorder the text beside it.
 pub fn is_unsafe_to_show(character: char) -> bool {
     steers(character) || is_ignorable(character)
 }

@@ -1,8 +1,8 @@
-//! What a response has for the eye beside its data. Knows no tool and no client.
+//! The visible content of a response besides its data. Knows no tool and no client.
 
 use serde::{Deserialize, Serialize};
 
-/// Something for the eye.
+/// A visible part of a response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     tag = "type",
@@ -14,7 +14,7 @@ pub enum ContentPart {
     Image { mime_type: String, url: String },
 }
 
-/// A part as handlers write it: a picture has an address, or comes in base64 as the blocks of MCP do.
+/// A part as handlers write it: a picture has an address, or comes in base64 as in the blocks of MCP.
 #[derive(Deserialize)]
 #[serde(
     tag = "type",

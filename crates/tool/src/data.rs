@@ -1,5 +1,5 @@
-//! What a tool brought back: made as text or as a tree of values, and as the other once somebody asks for it. Most of it is
-//! only passed on to a model, for which text does. Knows no tool and no provider.
+//! A tool's result data. It is made as text or as a tree of values, and as the other form on first use. Most data is only passed on to a
+//! model, which needs the text. Knows no tool and no provider.
 
 use crate::depth::{DEPTH_MAX, dismantle, is_text_too_deep, is_too_deep};
 use memchr::{memchr, memchr_iter, memmem};
@@ -11,27 +11,27 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-/// A JSON value, shared by all who keep it. It reads as a [`Value`], which is made when it is first looked at.
+/// A shared JSON value. It derefs to a [`Value`], which is made on first use.
 #[derive(Clone)]
 pub struct Data(Arc<Forms>);
 
-/// One of them is there from the beginning.
+/// The forms of a value. At least one is set from the beginning.
 struct Forms {
     /// As the serializer wrote it.
     text: Option<Box<RawValue>>,
     tree: OnceLock<Value>,
-    /// It was given as a tree that is nested too deep, which is no longer there.
+    /// It was given as a tree that was nested too deep and has been dropped.
     was_too_deep: bool,
 }
 
 impl Data {
-    /// Whether it was given as a tree that is nested deeper than [`DEPTH_MAX`](crate::depth::DEPTH_MAX); it is null now.
+    /// Whether the data was given as a tree deeper than [`DEPTH_MAX`](crate::depth::DEPTH_MAX); it is null now.
     pub fn was_too_deep(&self) -> bool {
         self.0.was_too_deep
     }
 
-    /// Writes a value down. Fails where JSON cannot hold it, as with maps whose keys are no texts, and where it is nested deeper
-    /// than [`DEPTH_MAX`].
+    /// Serializes a value. Fails where JSON cannot hold it, as with maps whose keys are no texts, and where it is nested deeper than
+    /// [`DEPTH_MAX`].
     pub fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
         let text = to_raw_value(value)?;
         if is_text_too_deep(text.get().as_bytes()) {
@@ -49,13 +49,13 @@ impl Data {
         self.text().map(|text| text.get().as_bytes())
     }
 
-    /// The text, where it was made as text.
+    /// The text, if the data was made as text.
     pub fn text(&self) -> Option<&RawValue> {
         self.0.text.as_deref()
     }
 
-    /// As much of it as so many characters hold, with words for what was cut: whole items of lists, then the ends of texts.
-    /// `None` where it is short enough.
+    /// Shortens the data to so many characters, with words for the cuts: whole items of lists go first, then the ends of texts. `None`
+    /// where it is short enough.
     pub fn shortened(&self, characters_max: usize) -> Option<(Self, String)> {
         if !self.may_be_longer_than(characters_max) {
             return None;
@@ -64,7 +64,7 @@ impl Data {
         Some((value.into(), words))
     }
 
-    /// Whether it takes more characters than that when written.
+    /// Whether the data takes more characters than `characters_max` when written.
     pub fn is_longer_than(&self, characters_max: usize) -> bool {
         self.may_be_longer_than(characters_max) && crate::cap::is_long(self, characters_max)
     }
@@ -74,7 +74,7 @@ impl Data {
             .is_none_or(|bytes| bytes.len() > characters_max)
     }
 
-    /// The text's bytes, where surely no name in it begins with `$`, at any depth.
+    /// The text's bytes if it surely has no name, at any depth, that begins with `$`.
     pub fn bytes_without_dollars(&self) -> Option<&[u8]> {
         let may_begin = |bytes: &[u8]| {
             let mut dollars = memchr_iter(b'$', bytes);
@@ -84,7 +84,7 @@ impl Data {
         self.bytes().filter(|bytes| !may_begin(bytes))
     }
 
-    /// Whether it is surely an object that has members, and holds no empty list at any depth. `false` says nothing.
+    /// Whether the data is surely an object with members, and without an empty list at any depth. `false` proves nothing.
     pub fn is_surely_full(&self) -> bool {
         let may_be_empty =
             |byte: Option<&u8>| byte.is_none_or(|byte| *byte == b']' || byte.is_ascii_whitespace());
@@ -94,12 +94,12 @@ impl Data {
         })
     }
 
-    /// Whether it is an object with one of these members.
+    /// Whether the data is an object with one of these members.
     pub fn has_any(&self, names: &[&str]) -> bool {
         if let Some(text) = self.text() {
             let mut has_name = false;
             let search = HasName(names, &mut has_name);
-            // An error says that the rest was not read, or that it is no object.
+            // An error means that the rest was not read, or that the data is no object.
             drop(serde_json::Deserializer::from_str(text.get()).deserialize_map(search));
             return has_name;
         }
@@ -112,7 +112,7 @@ fn has(bytes: &[u8], text: &str) -> bool {
     memmem::find(bytes, text.as_bytes()).is_some()
 }
 
-/// Notes whether an object has one of these names for a member of its own, and reads no further than to it.
+/// Notes whether an object itself has a member of these names, and stops reading at the first one.
 struct HasName<'n>(&'n [&'n str], &'n mut bool);
 
 impl<'de> Visitor<'de> for HasName<'_> {
@@ -134,7 +134,7 @@ impl<'de> Visitor<'de> for HasName<'_> {
     }
 }
 
-/// Whether a text is one of these, without a copy of it.
+/// Compares a text with these names without copying it.
 #[derive(Clone, Copy)]
 struct IsName<'n>(&'n [&'n str]);
 
@@ -162,7 +162,7 @@ impl Deref for Data {
     type Target = Value;
 
     fn deref(&self) -> &Value {
-        // What was written by the same crate is read by it, but for a depth that no tool has a use for.
+        // The same crate wrote the text, so reading fails only at a depth that no tool needs.
         let read = || serde_json::from_str(self.text().map_or("null", RawValue::get));
         self.0.tree.get_or_init(|| read().unwrap_or_default())
     }
@@ -206,7 +206,7 @@ impl fmt::Display for Data {
     }
 }
 
-/// With its names sorted, however it was made.
+/// Names are written sorted, whichever form the data has.
 impl Serialize for Data {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         (**self).serialize(serializer)

@@ -1,13 +1,13 @@
-//! How deep JSON of a tool may be nested. Everything that reads, writes, compares or drops a value goes into it level by level, and a
-//! thread has room for some thousand levels only; so a deeper value is taken apart where it comes in. Knows no tool.
+//! How deep a tool's JSON may be nested. Code that reads, writes, compares or drops a value recurses level by level, and a thread has
+//! room for some thousand levels only; so a deeper value is taken apart where it arrives. Knows no tool.
 
 use memchr::memchr2_iter;
 use serde_json::Value;
 
-/// Levels of lists and objects. serde_json reads 128, and a response has some of its own around its data.
+/// The most levels of lists and objects. serde_json reads 128, and a response adds some around its data.
 pub const DEPTH_MAX: usize = 100;
 
-/// Whether a value is nested deeper than that.
+/// Whether a value is nested deeper than [`DEPTH_MAX`].
 pub fn is_too_deep(value: &Value) -> bool {
     is_deeper_than(value, DEPTH_MAX)
 }
@@ -21,9 +21,9 @@ fn is_deeper_than(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Whether JSON is nested deeper than that.
+/// Whether JSON text is nested deeper than [`DEPTH_MAX`].
 pub(crate) fn is_text_too_deep(json: &[u8]) -> bool {
-    // What opens no more lists and objects than that cannot be, and nearly nothing does.
+    // A text with no more opening brackets than that is not too deep; this covers nearly all texts.
     if memchr2_iter(b'[', b'{', json).count() <= DEPTH_MAX {
         return false;
     }
@@ -41,7 +41,7 @@ pub(crate) fn is_text_too_deep(json: &[u8]) -> bool {
     })
 }
 
-/// Drops a value of any depth without going into it.
+/// Drops a value of any depth without recursion.
 pub fn dismantle(value: Value) {
     let mut left = vec![value];
     while let Some(value) = left.pop() {

@@ -1,8 +1,8 @@
-//! Which effect a call means: its arguments in the form in which two requests are compared, by what their values mean and not
-//! by how they are spelt. Nothing that is shown, run or logged is in this form.
+//! The identity of a call's effect: its arguments in the form in which two requests are compared, by their values and not by their
+//! spelling. Nothing that is shown, run or logged has this form.
 //!
-//! Two requests with one exact form ask for one effect. Two with one *near* form differ only by case, width or accents, which a
-//! person has to look at.
+//! Two requests with the same exact form ask for one effect. Two with the same *near* form differ only by case, width or accents, and a
+//! person has to compare them.
 
 mod gather;
 mod instant;
@@ -17,19 +17,19 @@ use std::collections::BTreeMap;
 pub use text::near_text;
 use text::{exact_text, of_format};
 
-/// How the arguments of a tool's key are compared. It is kept with each effect, so that another version of the tool
-/// recognises what was done.
+/// How the arguments of a tool's key are compared. It is stored with each effect, so that another version of the tool recognises the
+/// effect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KeySpec {
-    /// The arguments that say which effect is meant.
+    /// The arguments that identify the effect.
     names: Vec<String>,
-    /// All arguments do, those included that no version knew, but for those that are equal to their default.
+    /// Whether all arguments do, also unknown ones, except those that are equal to their default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_whole: bool,
-    /// Values that the key leaves out where an argument is equal to its own.
+    /// The defaults; the key leaves out an argument that is equal to its own.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     defaults: Map<String, Value>,
-    /// How arguments are compared whose text has a format, at any depth.
+    /// How text arguments with a format are compared, at any depth.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     compared: BTreeMap<String, Compared>,
 }
@@ -37,7 +37,7 @@ pub struct KeySpec {
 /// How a value is compared: numbers always by value, texts by their format, lists in their order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Compared {
-    /// The formats that its text may have.
+    /// The possible formats of its text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     formats: Vec<Format>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -59,7 +59,7 @@ enum Format {
     Host,
 }
 
-/// Which of the two forms is made.
+/// The form to make.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Closeness {
     Exact,
@@ -72,28 +72,28 @@ impl KeySpec {
         gather::spec(parameters, names, defaults)
     }
 
-    /// The arguments that the key compares, as JSON text: equal where two requests ask for one effect.
+    /// The compared arguments as JSON text: equal where two requests ask for one effect.
     pub fn exact(&self, arguments: &Arguments) -> String {
         self.form(arguments.as_map(), Closeness::Exact, false)
     }
 
-    /// The same without regard to case, width and accents.
+    /// The same text without regard to case, width and accents.
     pub fn near(&self, arguments: &Arguments) -> String {
         self.form(arguments.as_map(), Closeness::Near, false)
     }
 
-    /// Whether it says nothing: the effect is from a time when nothing was kept of this.
+    /// Whether it is empty: the effect was stored before keys were.
     pub fn is_unknown(&self) -> bool {
         self.names.is_empty() && !self.is_whole
     }
 
-    /// The exact form of what another version of the tool is asked for, as this one would have compared it. Arguments that
-    /// this version did not have are left out.
+    /// The exact form of a request to another version of the tool, as this version would have compared it. Arguments that this version
+    /// did not have are left out.
     pub fn exact_of_other_version(&self, arguments: &Arguments) -> String {
         self.form(arguments.as_map(), Closeness::Exact, true)
     }
 
-    /// Tells the keys of two versions of a tool apart.
+    /// A number that distinguishes the keys of two versions of a tool.
     pub fn fingerprint(&self) -> i64 {
         let text = serde_json::to_vec(self).expect("a key has text keys and plain values");
         let hash = Sha256::digest(&text);

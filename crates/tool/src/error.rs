@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What kind of failure a call ended in. A closed list: `docs/policies.md`, "The types of errors".
+/// The kind of failure that ended a call. A closed list: `docs/policies.md`, "The types of errors".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ErrorType {
@@ -32,11 +32,11 @@ pub enum ErrorType {
 pub struct Facts {
     pub code: &'static str,
     pub http_status: u16,
-    /// `None` where the handler says.
+    /// `None` where the handler decides.
     pub retryable: Option<bool>,
-    /// `None` where the handler, or the state of the effect, says.
+    /// `None` where the handler, or the state of the effect, decides.
     pub partial_side_effects: Option<bool>,
-    /// What the model is told to do, where the error brings no suggestion of its own.
+    /// The instruction for the model, if the error brings no suggestion of its own.
     pub suggestion: &'static str,
 }
 

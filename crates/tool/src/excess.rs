@@ -1,5 +1,5 @@
-//! Keeps to a number of characters what a tool says besides its data: what it reports of a failure, the pictures and the
-//! state changes that it asks for. What is short is looked at and not copied.
+//! Limits the characters of a tool's answer besides its data: the error report, the pictures and the state changes that it asks for.
+//! Short values are measured and not copied.
 
 use crate::cap::{self, LeftOut};
 use crate::content::ContentPart;
@@ -7,8 +7,8 @@ use crate::error::CallError;
 use crate::intent::Intent;
 use serde_json::Value;
 
-/// The message comes first, then the suggestion, and then as much of the details as there is room for. Words for what was cut;
-/// `None` where all of it was short enough.
+/// Keeps the message first, then the suggestion, then as much of the details as fits. Returns words for the cuts; `None` where everything
+/// was short enough.
 pub fn shorten_error(error: &mut CallError, characters_max: usize) -> Option<String> {
     let mut left_out = LeftOut::default();
     let mut room = characters_max;
@@ -23,7 +23,7 @@ pub fn shorten_error(error: &mut CallError, characters_max: usize) -> Option<Str
     if let Some(details) = &error.details
         && let Some((short, words)) = cap::cap(details, room)
     {
-        // Where nothing of them fits, that they were there is in the words alone.
+        // If no detail fits, the words alone say that there were details.
         error.details = Some(short).filter(|short| !short.is_null());
         match error.details {
             Some(_) => of_details = Some(words),
@@ -40,7 +40,7 @@ pub fn shorten_error(error: &mut CallError, characters_max: usize) -> Option<Str
     }
 }
 
-/// Whole parts go, from the end: half an address leads nowhere.
+/// Drops whole parts from the end: half an address leads nowhere.
 pub fn shorten_content(content: &mut Vec<ContentPart>, characters_max: usize) -> Option<String> {
     let mut room = characters_max;
     let fitting = content.iter().position(|part| {
@@ -54,7 +54,7 @@ pub fn shorten_content(content: &mut Vec<ContentPart>, characters_max: usize) ->
     Some(format!("{count} pictures were left out for length"))
 }
 
-/// Ends of texts go first. A whole state change goes only if there is no room for its name. Both from the end.
+/// Cuts the ends of texts first. A whole state change is dropped only if its name does not fit. Both begin at the end.
 pub fn shorten_intents(intents: &mut Vec<Intent>, characters_max: usize) -> Option<String> {
     let mut left_out = LeftOut::default();
     let mut room = characters_max;
@@ -69,9 +69,9 @@ pub fn shorten_intents(intents: &mut Vec<Intent>, characters_max: usize) -> Opti
     (!left_out.is_nothing()).then(|| format!("of state changes, {}", left_out.words()))
 }
 
-/// Whether there is room for it.
+/// `false` where there is no room for it.
 fn shorten_intent(intent: &mut Intent, room: &mut usize, left_out: &mut LeftOut) -> bool {
-    /// What stands around a text of it, so that many short ones are not free.
+    /// The characters reserved around each of its texts, so that many short ones are not free.
     const AROUND: usize = 64;
     let Some(left) = room.checked_sub(AROUND) else {
         return false;
@@ -93,7 +93,7 @@ fn shorten_intent(intent: &mut Intent, room: &mut usize, left_out: &mut LeftOut)
         }
         Intent::SetPendingMessage { message } => shorten_text(message, room, left_out),
         Intent::SuppressAudio { .. } | Intent::SuppressTranscript { .. } => {}
-        // Half a value is none.
+        // Half a value has no meaning.
         Intent::SetState { key, value } => {
             if cap::is_long(value.expose(), *room) {
                 return false;
@@ -106,7 +106,7 @@ fn shorten_intent(intent: &mut Intent, room: &mut usize, left_out: &mut LeftOut)
     true
 }
 
-/// It is rejected and recorded under its name, for which there is always a field.
+/// Shortens an unknown intent. It is rejected and recorded under its name, so its name field is always kept.
 fn shorten_unknown(value: &mut Value, room: &mut usize, left_out: &mut LeftOut) -> bool {
     if cap::is_long(value, *room) {
         let Some(mut name) = value.get("type").and_then(Value::as_str).map(str::to_owned) else {
@@ -121,7 +121,7 @@ fn shorten_unknown(value: &mut Value, room: &mut usize, left_out: &mut LeftOut) 
     true
 }
 
-/// Takes what is written of a text from the room there is, and the end from the text where that is too little.
+/// Subtracts a text's written length from the room; cuts the text's end where the room is too small.
 fn shorten_text(text: &mut String, room: &mut usize, left_out: &mut LeftOut) {
     match cap::spend_text(text, *room) {
         Some(left) => *room = left,
@@ -133,8 +133,8 @@ fn shorten_text(text: &mut String, room: &mut usize, left_out: &mut LeftOut) {
     }
 }
 
-/// What a model reads of a failure within so many characters, quotes and escapes counted. Both are kept where there is room;
-/// else neither takes more than half of it while the other needs it.
+/// The texts of a failure for the model within `characters_max`, quotes and escapes included. Both stay whole where they fit; otherwise
+/// neither takes more than half of the room while the other needs it.
 pub(crate) fn both_texts(
     message: &str,
     suggestion: &str,
@@ -151,7 +151,7 @@ pub(crate) fn both_texts(
     (message, suggestion)
 }
 
-/// As much of a text as so many characters hold.
+/// The beginning of a text that fits in so many characters.
 pub fn beginning(text: String, characters_max: usize) -> String {
     match cap::spend_text(&text, characters_max) {
         Some(_) => text,
@@ -194,7 +194,7 @@ mod tests {
             let whole = error.message.clone();
             assert_eq!(shorten_error(&mut error, 104).as_deref(), Some(words));
             let texts = (&error.message, &error.suggestion, &error.details);
-            // The names of two that may not be there, commas and brackets are not counted.
+            // The names of two texts that may be missing, commas and brackets are not counted.
             let of_none = 2 * "null".len();
             assert!(written_length(&texts) <= 104 + 4 + of_none, "{texts:?}");
             assert_eq!(error.message == whole, message < 100);

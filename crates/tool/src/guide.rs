@@ -1,4 +1,4 @@
-//! A tool's guide: its title, its summary, its text, and whether the examples in it are true. Knows no file.
+//! A tool's guide: its title, its summary, its text, and whether its examples fit the parameters. Knows no file.
 
 use crate::json;
 use crate::problem::{Report, Severity};
@@ -6,7 +6,7 @@ use crate::validate::Validator;
 use crate::wording::brief;
 use serde_json::Value;
 
-/// The longest summary, in characters: all of them together are in every session's prompt.
+/// The most characters of a summary: all summaries together are in every session's prompt.
 const SUMMARY_CHARACTERS_MAX: usize = 250;
 /// The sections that the older `doc.md` must have.
 const SECTIONS: [&str; 7] = [
@@ -19,14 +19,14 @@ const SECTIONS: [&str; 7] = [
     "Common Mistakes",
 ];
 
-/// What a guide says, with line endings normalised.
+/// The parts of a guide, with line endings normalised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Guide {
     pub(crate) summary: String,
     pub(crate) documentation: String,
 }
 
-/// A text without its byte order mark, and with line feeds alone for line endings.
+/// The text without its byte order mark, and with line feeds as its only line endings.
 pub(crate) fn normalise(text: &str) -> String {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.contains('\r') {
@@ -90,10 +90,10 @@ struct Line<'t> {
     /// From 1.
     number: usize,
     text: &'t str,
-    /// Without the marks of a block quote.
+    /// The text without the marks of a block quote.
     quoted: &'t str,
     place: LineKind<'t>,
-    /// The level of a heading that is one by the line under it, which is a part of it.
+    /// The level of a heading whose underline is the next line.
     underlined: Option<usize>,
 }
 
@@ -133,11 +133,11 @@ impl<'t> Line<'t> {
 }
 
 fn lines<'t>(text: &'t str) -> Vec<Line<'t>> {
-    // A fence is three or more backticks or tildes; as many of the same close it, as in CommonMark, or the end of the block
-    // quote that it stands in.
+    // A fence is three or more backticks or tildes. As many of the same close it, as in CommonMark, or the end of the block quote around
+    // it.
     let mut open: Option<(u8, usize, usize)> = None;
     let line = |(index, text): (usize, &'t str)| {
-        // Within a block, a mark that did not stand before its fence is a part of it.
+        // A quotation mark inside a block belongs to the block's text, unless it stood before the opening fence.
         let (depth, quoted) = unquote(text, open.map_or(usize::MAX, |(_, _, opened)| opened));
         open = open.filter(|(_, _, opened)| depth >= *opened);
         let trimmed = quoted.trim();
@@ -176,7 +176,7 @@ fn lines<'t>(text: &'t str) -> Vec<Line<'t>> {
     lines
 }
 
-/// How many marks of block quotes a line begins with, so many at most, and what follows them.
+/// The number of block quote marks at the beginning of a line, at most `depth_max`, and the rest of the line.
 fn unquote(text: &str, depth_max: usize) -> (usize, &str) {
     let (mut depth, mut rest) = (0, text);
     while depth < depth_max
@@ -188,7 +188,7 @@ fn unquote(text: &str, depth_max: usize) -> (usize, &str) {
     (depth, rest)
 }
 
-/// Finds headings of one line that stand between an empty line and one of `=` or `-`.
+/// Finds one-line headings between an empty line and a line of `=` or `-`.
 fn underline(lines: &mut [Line<'_>]) {
     let is_empty = |line: &Line<'_>| line.text.trim().is_empty();
     for at in 1..lines.len() {
@@ -257,7 +257,7 @@ fn summary(lines: &[Line<'_>], report: &mut Report<'_>) -> Option<String> {
     Some(summary.to_owned())
 }
 
-/// Which document is read. What stands in the older ones was written before anybody checked it.
+/// The kind of document. Older documents were written before their examples were checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Guide,
@@ -272,8 +272,8 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether a heading is over examples of arguments: `Examples`, `Usage Examples`, `Example 1`. Those of what not to do,
-/// and of what a tool returns, are no arguments.
+/// Whether a heading introduces examples of arguments: `Examples`, `Usage Examples`, `Example 1`. Headings of wrong examples, and of a
+/// tool's results, do not.
 fn is_over_examples(heading: &str) -> bool {
     const OTHERS: [&str; 9] = [
         "bad", "wrong", "invalid", "counter", "non", "not", "don't", "avoid", "mistakes",
@@ -286,7 +286,7 @@ fn is_over_examples(heading: &str) -> bool {
         && !is_over_response(heading)
 }
 
-/// Whether a line says that what follows came from the tool: `Response:`, `**Tool result**`, `Returns:`.
+/// Whether a line introduces a tool's answer: `Response:`, `**Tool result**`, `Returns:`.
 fn is_over_response(line: &str) -> bool {
     const RESPONSES: [&str; 6] = [
         "response",
@@ -296,7 +296,7 @@ fn is_over_response(line: &str) -> bool {
         "results",
         "output",
     ];
-    // More words are a sentence that speaks of something else.
+    // A line with more words is a sentence about something else.
     const WORDS_MAX: usize = 3;
     let words = words(line);
     words.len() <= WORDS_MAX
@@ -306,13 +306,13 @@ fn is_over_response(line: &str) -> bool {
             .any(|word| RESPONSES.contains(&word.as_str()))
 }
 
-/// A fenced `json` block under a heading with examples.
+/// A fenced `json` block under a heading of examples.
 struct Block<'t> {
     first_line: usize,
     text: String,
     /// The line of prose before it, and its number.
     introduction: Option<(usize, &'t str)>,
-    /// Of the line that closes it.
+    /// The number of the line that closes it.
     closed: Option<usize>,
 }
 
@@ -338,8 +338,8 @@ fn check_examples(
     }
 }
 
-/// The text without the examples that the written parameters admit and the served ones do not, and without the lines that
-/// introduce them: a schema with the words of a knowledge base may know less than the one that the guide was written for.
+/// Removes examples that the written parameters allow and the served ones do not, with the lines that introduce them: a schema with the
+/// vocabulary of a knowledge base may allow less than the schema that the guide was written for.
 pub(crate) fn without_untrue_examples(
     documentation: &str,
     written: &Validator,
@@ -348,7 +348,7 @@ pub(crate) fn without_untrue_examples(
     let lines = lines(documentation);
     let mut left_out = vec![false; lines.len() + 1];
     for block in blocks(&lines) {
-        // Others are no arguments: responses, and what older documents hold besides JSON.
+        // Other blocks are no arguments: responses, and texts of older documents that are no JSON.
         let became_untrue = json::parse(block.text.as_bytes()).is_ok_and(|value| {
             let is_admitted = |by: &Validator| by.violations(&value).is_empty();
             is_admitted(written) && !is_admitted(served)
@@ -365,7 +365,7 @@ pub(crate) fn without_untrue_examples(
     }
     let mut kept = String::with_capacity(documentation.len());
     for line in lines.iter().filter(|line| !left_out[line.number]) {
-        // No two empty lines where something stood between them.
+        // A removed block leaves a single empty line.
         if line.text.is_empty() && kept.ends_with("\n\n") {
             continue;
         }
@@ -384,20 +384,20 @@ pub(crate) fn examples(documentation: &str) -> Vec<Value> {
 
 fn blocks<'t>(lines: &[Line<'t>]) -> Vec<Block<'t>> {
     let mut blocks = Vec::new();
-    // The level of the heading with examples that we are under.
+    // The level of the current heading of examples.
     let mut under: Option<usize> = None;
     let mut introduction = None;
     let mut block: Option<Block<'t>> = None;
     for line in lines {
         if let Some((level, text)) = line.heading() {
             under = under.filter(|examples| level > *examples || text.is_empty());
-            // A title speaks of the tool: "Example sentences" is one that finds some.
+            // A title names the tool: "Example sentences" is a tool that finds some.
             let is_title = level == 1 && words(text).len() > 1;
             if under.is_none() && !is_title && is_over_examples(text) {
                 under = Some(level);
             }
         }
-        // The end of a block quote ends a block, too.
+        // The end of a block quote ends a block as well.
         if !matches!(line.place, LineKind::Inside | LineKind::Closing)
             && let Some(mut quoted) = block.take()
         {

@@ -1,5 +1,5 @@
-//! The contract between a tool's code and the runtime: what a handler is given, what it may do with the outside world,
-//! and what it may answer. A handler never sees a socket, a provider, a confirmation token or another session.
+//! The contract between a tool's code and the runtime: the inputs of a handler, its access to the outside world, and its answers. A
+//! handler never sees a socket, a provider, a confirmation token or another session.
 
 mod calendar;
 mod cancellation;
@@ -81,58 +81,57 @@ pub trait Handler: Send + Sync {
     /// Runs one attempt of one admitted call. Arguments are validated, with defaults applied.
     fn execute(&self, invocation: Invocation) -> Execution;
 
-    /// What finds out what became of this tool's effects, where there is a way: mostly the handler itself.
+    /// The lookup for outcomes of this tool's effects, if there is one: mostly the handler itself.
     fn outcome_lookup(&self) -> Option<&dyn OutcomeLookup> {
         None
     }
 
-    /// Who reads what the tool's service tells later of changes that it has accepted.
+    /// The reader of the messages by which the tool's service reports the end of accepted changes.
     fn callbacks(&self) -> Option<&dyn Callbacks> {
         None
     }
 
-    /// The numbers of the handler's language. A number that it would change is refused, and nothing runs.
+    /// The numbers of the handler's language. A call with a number that would change is refused, and nothing runs.
     fn numbers(&self) -> Numbers {
         Numbers::Exact
     }
 
-    /// Whether an attempt promises to hold no thread, so that it may run on one that moves audio.
+    /// Where attempts run; whether an attempt promises to hold no thread, so that it may run on one that moves audio.
     fn placement(&self) -> Placement {
         Placement::Apart
     }
 
-    /// What the handler reads of its arguments, as a JSON Schema. Only `type`, `enum`, `required`, `properties` and `items` of
-    /// it count. The compiler refuses a tool's schema that allows more. `None` takes every schema.
+    /// The arguments that the handler reads, as a JSON Schema. Only `type`, `enum`, `required`, `properties` and `items` of it count. The
+    /// compiler refuses a tool's schema that allows more. `None` accepts every schema.
     fn reads(&self) -> Option<Value> {
         None
     }
 
-    /// Reads what the first call would have to read first, where that takes long. A server has it done on a thread of its own once it
-    /// listens and the tool is on. A call that comes before the end waits for it.
+    /// Loads data in advance that the first call would have to load, if that takes long. A server runs it on a thread of its own once it
+    /// listens and the tool is on. A call that comes earlier waits for its end.
     fn preparation(&self) -> Option<fn()> {
         None
     }
 
-    /// The version of the response contract that the handler speaks: this program's, or the one before.
+    /// The version of the response contract that the handler speaks: this program's, or the previous one.
     fn response_version(&self) -> &str {
         RESPONSE_VERSION
     }
 }
 
-/// Finds out what became of a tool's effects.
+/// Finds out the outcomes of a tool's effects.
 pub trait OutcomeLookup: Send + Sync {
-    /// What became of an effect that an attempt of this tool started. Asked where nobody knows how the attempt ended; changes
-    /// nothing.
+    /// The outcome of an effect that an attempt of this tool started. Called when the attempt's end is unknown; changes nothing.
     fn look_up(&self, invocation: LookupInvocation) -> Lookup;
 }
 
-/// Reads messages by which a service tells how an accepted change ended.
+/// Reads messages by which a service reports the end of an accepted change.
 pub trait Callbacks: Send + Sync {
-    /// What the message says of this effect.
+    /// The result that the message reports for this effect.
     ///
     /// # Errors
     ///
-    /// Where it is not the service's, or not about this effect.
+    /// The message is not the service's, or not about this effect.
     fn read(
         &self,
         effect_id: &EffectId,
@@ -142,13 +141,13 @@ pub trait Callbacks: Send + Sync {
 
 /// A message that claims to be from a tool's service.
 pub struct Callback<'a> {
-    /// The values of `webhook-id`, `webhook-timestamp` and `webhook-signature`; empty where there is none.
+    /// The values of `webhook-id`, `webhook-timestamp` and `webhook-signature`; empty if a header is missing.
     pub signature: [&'a str; 3],
     pub body: &'a [u8],
     pub now_unix_ms: u64,
 }
 
-/// Why a callback is not believed. The text is for the service.
+/// The reason why a callback is refused. The text is for the service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallbackRefused {
     #[error("{0}")]
@@ -160,18 +159,18 @@ pub enum CallbackRefused {
 /// Where an attempt runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// At once, on the session's own thread: for handlers that always return within microseconds, and whose futures, if they
-    /// answer with any, wait without computing. Nothing takes the thread back from one that does not.
+    /// At once, on the session's own thread: for handlers that always return within microseconds, and whose futures, if any, wait without
+    /// computing. A handler that breaks this keeps the thread.
     Inline,
-    /// In another process or service, which the attempt only waits for, on the session's own thread: for handlers whose futures wait
-    /// without computing. A tool, a session and a tenant have so many of them at a time; the others wait for their turn.
+    /// On the session's own thread, which only waits for another process or service: for handlers whose futures wait without computing.
+    /// The number at a time is limited for a tool, a session and a tenant; further attempts wait for their turn.
     Elsewhere,
-    /// On threads for handlers: for all others. They may compute, read files, or wait as they like, and a handler that holds a thread
-    /// beyond its time loses it.
+    /// On threads for handlers: for all other handlers. They may compute, read files or wait. A handler that holds a thread beyond its
+    /// time loses it.
     Apart,
 }
 
-/// An attempt's answer: at hand already, or to be awaited.
+/// An attempt's answer: ready, or to be awaited.
 pub enum Execution {
     Ready(HandlerResult),
     Pending(HandlerFuture),
@@ -181,38 +180,38 @@ pub type HandlerResult = Result<Success, Failure>;
 pub type HandlerFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 pub type CapabilityFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What a lookup is given.
+/// The input of a lookup.
 pub struct LookupInvocation {
     pub effect_id: EffectId,
-    /// Those of the attempt.
+    /// The arguments of the attempt.
     pub arguments: Arc<Arguments>,
     pub context: Context,
 }
 
-/// A lookup's answer: at hand already, or to be awaited.
+/// A lookup's answer: ready, or to be awaited.
 pub enum Lookup {
     Found(Finding),
     Pending(CapabilityFuture<Finding>),
 }
 
-/// What is known of an effect.
+/// The known outcome of an effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// It has happened, and this is what a call that worked would have brought back.
+    /// It has happened; the success is the one that the call would have returned.
     Happened(Box<Success>),
-    /// It has not happened, and will not.
+    /// It has not happened and will not happen.
     NotHappened,
     Unknown,
 }
 
-/// What one attempt is given.
+/// The input of one attempt.
 pub struct Invocation {
     pub arguments: Arc<Arguments>,
     pub context: Context,
 }
 
-/// Whose session it is.
+/// The user of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub client_id: ClientId,
@@ -223,7 +222,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// As the knowledge base knows it.
+    /// The caller as a reader of the knowledge base.
     pub fn reader(&self) -> KnowledgeReader {
         KnowledgeReader {
             user_id: self.user_id.clone(),
@@ -232,17 +231,17 @@ impl Caller {
     }
 }
 
-/// What is the same for all calls of a session, which share it.
+/// The shared context of all calls of a session.
 pub struct SessionContext {
     pub caller: Caller,
     pub mode: Mode,
-    /// Of the registry that the session began with.
+    /// The version of the registry that the session began with.
     pub registry_version: Arc<str>,
     pub world: Arc<dyn World>,
     pub outbox: Arc<dyn Outbox>,
 }
 
-/// Who calls, in what session, and what the attempt may do with the outside world. It reads as its [`SessionContext`], too.
+/// The caller, the session, and the attempt's access to the outside world. It derefs to its [`SessionContext`].
 #[derive(Clone)]
 pub struct Context {
     pub of_session: Arc<SessionContext>,
@@ -250,11 +249,11 @@ pub struct Context {
     pub turn: u64,
     pub tool: ToolFacts,
     pub session: SessionFacts,
-    /// Of tools that write, or that work in the background. Outside APIs that take an idempotency key get one derived from it.
+    /// Set for tools that write, or that work in the background. Outside APIs that take an idempotency key get one derived from it.
     pub effect_id: Option<EffectId>,
-    /// The requests that the attempt has sent so far and that may change something.
+    /// The requests of the attempt so far that may change something.
     pub writes: RunWrites,
-    /// Milliseconds since the Unix epoch after which nobody waits for the attempt any more.
+    /// Milliseconds since the Unix epoch when the session stops waiting for the attempt.
     pub deadline_unix_ms: u64,
     pub cancellation: Cancellation,
 }
@@ -272,7 +271,7 @@ pub struct ToolFacts {
     pub id: ToolId,
     pub version: Arc<str>,
     pub idempotent: bool,
-    /// Whether it says that it changes something outside.
+    /// Whether the tool declares that it changes something outside.
     pub writes: bool,
 }
 
@@ -282,22 +281,22 @@ pub struct SessionFacts {
     pub is_active: bool,
     pub is_model_generating: bool,
     pub pending_end_voice_session: bool,
-    /// What handlers keep for the conversation.
+    /// The values that handlers keep for the conversation.
     pub values: StateValues,
     /// What the user may be asked, and has answered.
     pub input: InputFacts,
 }
 
-/// What a call may say while it runs. Everything goes through the session core, in the order it was said.
+/// The messages of a running call. They pass through the session core in the order of sending.
 pub trait Outbox: Send + Sync {
-    /// `Err` where the session is over, its queue is full, or the message too long for it.
+    /// `Err` where the session is over, its queue is full, or the message is too long for it.
     fn send(&self, call: CallRef, message: HandlerMessage) -> Result<(), OutboxClosed>;
 
-    /// Whether a message would be taken now.
+    /// Whether a message would be accepted now.
     fn is_open(&self) -> bool;
 
-    /// Has another tool run on behalf of a call; what it answered. `Err` as for a message, and where the session ends before the
-    /// answer. Asked when this is called, so that calls are in the order in which they were made.
+    /// Runs another tool on behalf of a call and gives its answer. `Err` as for a message, and where the session ends before the answer.
+    /// The request is sent when this is called, so that calls run in the order in which they were made.
     fn call_tool(
         &self,
         _call: CallRef,
@@ -326,11 +325,11 @@ pub struct OutboxClosed;
 /// }
 /// ```
 pub trait CustomEvent: Serialize + DeserializeOwned {
-    /// What `events.emit` calls it; two types with one name would read each other's payloads.
+    /// The name in `events.emit`; two types with one name would read each other's payloads.
     const NAME: &'static str;
 }
 
-/// Why an event of a tool's own went to nobody.
+/// The reason why a tool's own event was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmitError {
     #[error("event {0} has a part that JSON cannot hold, such as a map whose keys are no strings")]
@@ -345,26 +344,26 @@ impl Context {
         self.outbox.send(self.call, HandlerMessage::Client(message))
     }
 
-    /// Whether the attempt may change something outside, for which it has an effect.
+    /// Whether the attempt may change something outside; it needs an effect for that.
     pub fn may_change(&self) -> bool {
         self.tool.writes && self.effect_id.is_some()
     }
 
-    /// Whether what is sent to the client would be taken now; for tools that must not do what they cannot tell.
+    /// Whether a message to the client would be accepted now; for tools that must not act without telling the client.
     pub fn can_send(&self) -> bool {
         self.outbox.is_open()
     }
 
-    /// A value that a handler of the conversation has set, as it was when the call was admitted.
+    /// A value that a handler of the conversation has set, as of the call's admission.
     pub fn state(&self, key: &str) -> Option<&Value> {
         self.session.values.get(key)
     }
 
-    /// Says that the answer of this call holds external content, also where its tool's `reach` is internal. To be said before the result.
+    /// Marks the answer of this call as external content, also where its tool's `reach` is internal. To be called before the result.
     ///
     /// # Errors
     ///
-    /// Where the session does not learn of it. Such content is not to be used then.
+    /// The session was not told. Such content must not be used then.
     pub fn mark_external(&self) -> Result<(), OutboxClosed> {
         self.outbox.send(self.call, HandlerMessage::External)
     }
@@ -389,7 +388,7 @@ impl Context {
         )
     }
 
-    /// [`Self::emit`] of a typed event, for subscribers that ask for the same type.
+    /// [`Self::emit`] of a typed event, for subscribers to the same type.
     pub fn emit_event<E: CustomEvent>(&self, event: &E) -> Result<(), EmitError> {
         let payload = serde_json::to_value(event).map_err(|_| EmitError::NoJson(E::NAME))?;
         Ok(self.emit(E::NAME, payload)?)
@@ -409,20 +408,19 @@ impl Context {
         )
     }
 
-    /// Shows the client a piece of what the call is going to bring, before it has ended. The model reads the result alone, which
-    /// has to be whole.
+    /// Shows the client a piece of the result before the call has ended. The model reads only the result, which has to be whole.
     ///
     /// # Errors
     ///
-    /// Where the session does not take it: it is over, or more waits than it takes. The run can go on without it.
+    /// The session does not accept the piece: it is over, or its queue is full. The run can go on without it.
     pub fn output(&self, piece: impl Into<Value>) -> Result<(), OutboxClosed> {
         let message = HandlerMessage::Output(piece.into());
         self.outbox.send(self.call, message)
     }
 
-    /// Calls another tool on behalf of this call, with an object of arguments. The answer is the whole response, with
-    /// refusals and failures as values, and never an error of another kind. It goes the way of every call (`docs/tools.md`,
-    /// "Calling other tools"). Asked at once; the future only waits.
+    /// Calls another tool on behalf of this call, with an object of arguments. The answer is the whole response, with refusals and
+    /// failures as values, and never an error of another kind. The call is handled like every call (`docs/tools.md`, "Calling other
+    /// tools"). The request is sent at once; the future only waits.
     pub fn call_tool(
         &self,
         tool: impl Into<Arc<str>>,
@@ -459,7 +457,7 @@ pub trait World: Send + Sync {
     fn knowledge(&self) -> Arc<dyn Knowledge>;
     fn blocks(&self) -> Arc<dyn Blocks>;
 
-    /// Date and hour where the user is.
+    /// The user's local date and hour.
     fn local_time(&self) -> LocalTime {
         LocalTime {
             zone: None,
@@ -467,12 +465,12 @@ pub trait World: Send + Sync {
         }
     }
 
-    /// The page that the user is on, as the client says; `None` where it has said nothing.
+    /// The user's page, as the client reports it; `None` where it has reported none.
     fn page(&self) -> Option<Page> {
         None
     }
 
-    /// The way out to other hosts. By default there is none.
+    /// Requests to other hosts. By default there are none.
     fn http(&self) -> Arc<dyn Http> {
         Arc::new(http::NoHttp)
     }
@@ -497,34 +495,34 @@ pub trait World: Send + Sync {
         Arc::new(memory::NoMemory)
     }
 
-    /// Calls that nobody waits for. By default none are kept.
+    /// Calls in the background. By default none are kept.
     fn tasks(&self) -> Arc<dyn Tasks> {
         no_tasks()
     }
 
-    /// What makes pictures. By default there is nothing.
+    /// The service that makes pictures. By default there is none.
     fn images(&self) -> Arc<dyn Images> {
         Arc::new(images::NoImages)
     }
 
-    /// What searches the web. By default there is nothing.
+    /// The service that searches the web. By default there is none.
     fn web_search(&self) -> Arc<dyn WebSearch> {
         Arc::new(search::NoWebSearch)
     }
 
-    /// Keeps a picture that a call brought back, so that clients and models that see are shown it: its address, which begins with
-    /// [`PICTURES`]. `None` where it is not kept.
+    /// Keeps a picture from a call's result, so that it can be shown to clients and to models that see. Returns its address, which begins
+    /// with [`PICTURES`]; `None` where it is not kept.
     fn keep_picture(&self, _data: Arc<[u8]>) -> CapabilityFuture<Option<String>> {
         Box::pin(std::future::ready(None))
     }
 
-    /// The same on the caller's thread, which waits for the disk.
+    /// The same on the caller's thread, which blocks on the disk.
     fn keep_picture_here(&self, _data: &[u8]) -> Option<String> {
         None
     }
 
-    /// The bytes of a picture that lies on this server, of a content part whose address begins with [`ASSETS`] or [`PICTURES`], for models
-    /// that see. `None` where the user may not read it, it is not there, or it is longer than `bytes_max`.
+    /// The bytes of a picture on this server, by the address of a content part that begins with [`ASSETS`] or [`PICTURES`], for models
+    /// that see. `None` where the user may not read it, it is missing, or it is longer than `bytes_max`.
     fn picture(
         &self,
         _address: &str,
@@ -534,31 +532,31 @@ pub trait World: Send + Sync {
         Box::pin(std::future::ready(None))
     }
 
-    /// Whether somebody talks in this conversation by voice now.
+    /// Whether this conversation has a voice session now.
     fn is_in_voice(&self, _conversation: &ConversationId) -> bool {
         false
     }
 }
 
-/// Date and hour as a handler reads them.
+/// The local date and hour, as handlers read them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LocalTime {
-    /// The user's zone by its name in the data of the IANA; `None` where nobody has said it.
+    /// The user's zone by its name in the IANA data; `None` where it is unknown.
     pub zone: Option<String>,
     /// RFC 3339 with the offset of that zone, or of the server's.
     pub now: String,
 }
 
-/// What the addresses of the knowledge base's files on this server begin with; the record's id follows.
+/// The beginning of the addresses of the knowledge base's files on this server; the record's id follows.
 pub const ASSETS: &str = "/assets/";
 
-/// The same of pictures that calls brought back; the digest of the picture follows.
+/// The beginning of the addresses of pictures from calls; the digest of the picture follows.
 pub const PICTURES: &str = "/pictures/";
 
-/// Users that nobody serves until a time.
+/// Users who are blocked until a time.
 pub trait Blocks: Send + Sync {
-    /// Extends each to the later of the two times where its user is blocked already. All of them are durable when it returns
-    /// `Ok`; none is there where it fails, or where the process ends before.
+    /// Adds blocks; an existing block of a user is extended to the later time. All of them are durable when it returns `Ok`; none is kept
+    /// where it fails, or where the process ends before.
     fn block_all(&self, blocks: &[Block]) -> Result<(), BlocksUnavailable>;
 
     /// The same for one user.
@@ -585,7 +583,7 @@ pub struct Block {
 #[error("the store of blocks does not answer: {0}")]
 pub struct BlocksUnavailable(pub String);
 
-/// What a call that worked brings back.
+/// The result of a call that worked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Success {
     #[serde(
@@ -596,10 +594,10 @@ pub struct Success {
     pub data: Option<Data>,
     pub content: Vec<ContentPart>,
     pub intents: Vec<Intent>,
-    /// Overrides the tool's own, for this result.
+    /// Overrides the tool's own scheduling for this result.
     pub scheduling: Option<Scheduling>,
-    /// Of a change that a service has taken on, and whose end it tells itself: until when, in milliseconds since the Unix epoch.
-    /// The ledger hears of it by the handler's [`Callbacks`]. On a call without an effect it says nothing.
+    /// For a change that a service has accepted: the time until which the service reports its end, in milliseconds since the Unix epoch.
+    /// The ledger gets the report from the handler's [`Callbacks`]. Without an effect it has no meaning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_until_unix_ms: Option<u64>,
     /// The lost parts of an answer whose call worked.
@@ -607,10 +605,10 @@ pub struct Success {
     pub loss: Option<Box<Loss>>,
 }
 
-/// A part of the answer of a call that worked could not be kept.
+/// A part of a successful answer that could not be kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
-    /// For the model and the client.
+    /// Words for the model and the client.
     pub words: String,
     /// How the answer breaks the contract, for the log. A change that was made stays made; a call that only reads has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -618,7 +616,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Something was replaced, and the rest is there.
+    /// A loss where a part was replaced and the rest is kept.
     pub fn replaced(words: impl Into<String>) -> Self {
         Self {
             words: words.into(),
@@ -634,7 +632,7 @@ impl Loss {
     }
 }
 
-/// A null that is there is a value.
+/// A null that is present counts as a value.
 fn even_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -646,7 +644,7 @@ fn even_null_data<'de, D: serde::Deserializer<'de>>(
 }
 
 impl Success {
-    /// With data as a tree of values.
+    /// A success with data, from a tree of values.
     pub fn new(data: impl Into<Data>) -> Self {
         Self {
             data: Some(data.into()),
@@ -654,7 +652,7 @@ impl Success {
         }
     }
 
-    /// Notes what else is lacking.
+    /// Adds a loss.
     #[must_use]
     pub fn with_loss(mut self, loss: Loss) -> Self {
         let loss = match self.loss.take() {
@@ -671,8 +669,8 @@ impl Success {
         self
     }
 
-    /// With a type of one's own as data: what costs least, because nothing but its text is made of it. Fails, as a broken
-    /// handler does, where JSON cannot hold it.
+    /// A success with a serializable type as data. It costs least, because only its text is made. Fails, as a broken handler does, where
+    /// JSON cannot hold it.
     pub fn of(data: &impl Serialize) -> Result<Self, Failure> {
         Data::of(data).map(Self::new).map_err(|error| Failure {
             cause: Cause::Broken(format!("the result is no JSON: {error}")),

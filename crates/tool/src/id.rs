@@ -40,7 +40,7 @@ text_id!(
     SessionId
 );
 text_id!(
-    /// Who is served. An anonymous user's id is that of the client, which the server signed.
+    /// The user of a session. An anonymous user's id is the client's, which the server signed.
     UserId
 );
 text_id!(
@@ -48,7 +48,7 @@ text_id!(
     ConversationId
 );
 text_id!(
-    /// One customer of a server that serves several. Everything that is kept belongs to one.
+    /// One customer of a server that serves several. All stored data belongs to one.
     TenantId
 );
 text_id!(
@@ -61,13 +61,13 @@ text_id!(
 );
 
 impl Default for TenantId {
-    /// The only customer of a server that serves one.
+    /// The only customer of a server for a single one.
     fn default() -> Self {
         Self::new("default")
     }
 }
 
-/// Hexadecimal digits of the time that an effect's id begins with.
+/// The hexadecimal digits of the time at the beginning of an effect's id.
 const TIME_DIGITS: usize = 12;
 
 impl EffectId {
@@ -76,8 +76,8 @@ impl EffectId {
         Self::new(format!("{now_unix_ms:0TIME_DIGITS$x}-{random}"))
     }
 
-    /// When it was minted, in milliseconds since the Unix epoch: no attempt at the effect began before. `None` for an id of
-    /// another make.
+    /// The time when it was minted, in milliseconds since the Unix epoch: no attempt at the effect began before. `None` for an id of
+    /// another form.
     pub fn minted_at_unix_ms(&self) -> Option<u64> {
         let (time, _) = self.0.split_once('-')?;
         let is_time =
@@ -94,7 +94,7 @@ impl EffectId {
 pub struct ToolId(Arc<str>);
 
 impl ToolId {
-    /// Checks the text against the rule; `None` where it breaks it.
+    /// Checks the text against the rule; `None` where it fails.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = text.bytes();
         let starts_well = bytes.next().is_some_and(|byte| byte.is_ascii_lowercase());
@@ -143,7 +143,7 @@ impl fmt::Display for ToolId {
     }
 }
 
-/// One call within one session, and which attempt of it. A result of a stale attempt is recorded and dropped.
+/// One call within one session, and the number of its attempt. The result of a stale attempt is recorded and dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallRef {
     pub call: CallNumber,
@@ -156,17 +156,17 @@ pub struct CallRef {
 pub struct CallNumber(pub u64);
 
 impl CallNumber {
-    /// Reads the call's name as clients have it; `None` for what no call is named.
+    /// Reads the call's name as clients have it; `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("call-")?;
         let number = Self(digits.parse().ok()?);
-        // One spelling for each: no sign, no leading zero.
+        // Each number has one spelling: no sign, no leading zero.
         (number.0 > 0 && number.to_string() == text).then_some(number)
     }
 }
 
 impl fmt::Display for CallNumber {
-    /// The call's name towards clients: `call-7`.
+    /// The call's name for clients: `call-7`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "call-{}", self.0)
     }

@@ -5,7 +5,7 @@ use crate::sensitive::Sensitive;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// When a session ends that is to end, the soonest first.
+/// When a session ends, the soonest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndAfter {
@@ -47,17 +47,17 @@ pub enum Intent {
     SetPendingMessage {
         message: String,
     },
-    /// A value of the conversation, under a key that a tool declares. `null` takes it away.
+    /// Sets a conversation value under a key that a tool declares. `null` removes it.
     SetState {
         key: String,
         value: Sensitive<Value>,
     },
-    /// Anything else: kept so that it can be rejected and recorded under its own name.
+    /// An unknown intent: kept so that it can be rejected and recorded under its own name.
     #[serde(untagged)]
     Unknown(Value),
 }
 
-/// What a handler calls the change of a value of the conversation.
+/// The name of the intent that changes a conversation value.
 pub const SET_STATE: &str = "SET_STATE";
 
 impl Intent {
@@ -76,17 +76,17 @@ impl Intent {
         }
     }
 
-    /// Whether it is about what handlers keep for the conversation, and not about one of its sessions.
+    /// Whether the intent concerns the conversation's values, and not one of its sessions.
     pub fn is_of_conversation(&self) -> bool {
         self.name() == SET_STATE
     }
 
-    /// Whether nothing is known by its name, or it lacks what it needs.
+    /// Whether the name is unknown, or a required member is missing.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown(_))
     }
 
-    /// The key of a value that it is about, for people.
+    /// The key of its conversation value, for people.
     pub fn shown_key(&self) -> Option<&str> {
         let key = match self {
             Self::SetState { key, .. } => Some(key.as_str()),
@@ -98,13 +98,13 @@ impl Intent {
         key.map(shown_key)
     }
 
-    /// The name for people: the beginning of one that means nothing.
+    /// The name for people: only the beginning of an unknown name.
     pub fn shown_name(&self) -> &str {
         shown(self.name())
     }
 }
 
-/// The key of a value for people. One that no tool can declare may be what a user said, and is not shown.
+/// The key of a conversation value, for people. A key that no tool can declare may be a user's words and is not shown.
 pub fn shown_key(key: &str) -> &str {
     match is_state_key(key) {
         true => key,
@@ -112,7 +112,7 @@ pub fn shown_key(key: &str) -> &str {
     }
 }
 
-/// A name within the length of those that mean something.
+/// A name, cut to the length of known names.
 fn shown(name: &str) -> &str {
     const NAME_CHARACTERS_MAX: usize = 63;
     match name.char_indices().nth(NAME_CHARACTERS_MAX) {

@@ -1,4 +1,4 @@
-//! JSON as the system needs it: strict parsing, places in a text, and the canonical form behind every hash.
+//! JSON for this system: strict parsing, positions in a text, and the canonical form behind every hash.
 
 use crate::number;
 use crate::wording::brief;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Why a text is not acceptable JSON.
+/// The reason why a text is no acceptable JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message} (line {line}, column {column})")]
 pub struct ParseError {
@@ -22,15 +22,14 @@ pub struct ParseError {
     pub column: usize,
 }
 
-/// Parses one JSON value. An object with the same key twice is an error: with either one taken, somebody meant the
-/// other.
+/// Parses one JSON value. An object with a repeated key is an error: whichever value counts, the other may have been meant.
 pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
     serde_json::from_slice::<Strict>(text)
         .map(|strict| strict.0)
         .map_err(|error| problem(&error))
 }
 
-/// Reads a type of one's own; as strictly as [`parse`] where it is made of [`Strict`] and [`Members`].
+/// Reads a type of the caller; as strictly as [`parse`] if it is made of [`Strict`] and [`Members`].
 pub fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, ParseError> {
     serde_json::from_str(text).map_err(|error| problem(&error))
 }
@@ -54,7 +53,7 @@ impl<'de> Deserialize<'de> for Strict {
     }
 }
 
-/// The name under which the parser hands a number over as it was written, with `arbitrary_precision`.
+/// The name under which the parser passes a number as it was written, with `arbitrary_precision`.
 pub const NUMBER: &str = "$serde_json::private::Number";
 
 struct StrictVisitor;
@@ -132,7 +131,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
     }
 }
 
-/// The members of an object. Each name occurs once.
+/// The members of an object without repeated names.
 pub struct Members<T>(pub BTreeMap<String, T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
@@ -162,7 +161,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for MembersVisitor<T> {
     }
 }
 
-/// Said of a second key before its value is read, so that the error has the key's place.
+/// The error of a repeated key, made before its value is read, so that it has the key's position.
 fn twice<E: Error>(key: &str) -> E {
     E::custom(format!(
         "the key \"{}\" is there twice: keep one of the two",
@@ -179,8 +178,8 @@ pub(crate) struct Position {
     pub(crate) column: usize,
 }
 
-/// The place of the value that a JSON pointer names: of its key where it is a member of an object, else of its first
-/// byte. A pointer that leads past what is there stops at the last place that exists. `None` for what is no JSON.
+/// The position of the value at a JSON pointer: of its key if it is a member of an object, else of its first byte. A pointer beyond the
+/// existing values gives the last existing position. `None` for a text that is no JSON.
 pub(crate) fn locate(text: &str, pointer: &str) -> Option<Position> {
     let mut value: &RawValue = serde_json::from_str(text).ok()?;
     let offset = |part: &RawValue| part.get().as_ptr().addr() - text.as_ptr().addr();
@@ -214,15 +213,15 @@ pub(crate) fn locate(text: &str, pointer: &str) -> Option<Position> {
     })
 }
 
-/// Writes the canonical form of RFC 8785: keys in UTF-16 order, numbers as ECMAScript prints them, no white space. A number
-/// that no double gives back is written by its exact digits (`number`).
+/// Writes the canonical form of RFC 8785: keys in UTF-16 order, numbers as ECMAScript prints them, no white space. A number that no
+/// double reproduces is written by its exact digits (`number`).
 pub fn canonical(value: &Value) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
     write_canonical(value, &mut bytes);
     bytes
 }
 
-/// [`canonical`], appended to what is there.
+/// Appends [`canonical`] to the bytes.
 pub fn write_canonical(value: &Value, bytes: &mut Vec<u8>) {
     match value {
         Value::Null => bytes.extend_from_slice(b"null"),
@@ -263,7 +262,7 @@ pub fn write_canonical(value: &Value, bytes: &mut Vec<u8>) {
 
 /// Appends a string in the canonical form, quotes included.
 pub fn write_string(text: &str, bytes: &mut Vec<u8>) {
-    // serde_json escapes exactly what RFC 8785 asks for: the two-character escapes, and \u00xx for other controls.
+    // serde_json escapes exactly as RFC 8785 requires: the two-character escapes, and \u00xx for other controls.
     serde_json::to_writer(&mut *bytes, text).expect("a string always serializes into memory");
 }
 

@@ -45,14 +45,14 @@ pub enum SideEffects {
     Writes,
 }
 
-/// Whether the model waits for the result, and whether anybody does.
+/// Whether the model, and whether the session, waits for the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Behavior {
     #[default]
     Blocking,
     NonBlocking,
-    /// The call is answered as soon as it has begun, and its end is told apart, to whoever is there by then.
+    /// The call is answered as soon as it has begun; its end is reported separately, to the sessions that are open by then.
     Background,
 }
 
@@ -66,7 +66,7 @@ pub enum Scheduling {
     Silent,
 }
 
-/// What becomes of a running call when the user interrupts the model.
+/// The treatment of a running call when the user interrupts the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnInterrupt {
@@ -75,7 +75,7 @@ pub enum OnInterrupt {
     Cancel,
 }
 
-/// Whose words a tool's results hold. `External` results are quoted to the model as data.
+/// The origin of a tool's results. `External` results are quoted to the model as data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {

@@ -1,6 +1,5 @@
-//! What a tool is: its directory, the registry compiled from it, its arguments' validation, and the contract between a
-//! handler and the runtime. Knows no provider connection, no session and no clock; only the compiler and the artifact
-//! read files.
+//! Tools: their directories, the registry compiled from them, the validation of arguments, and the contract between a handler and the
+//! runtime. Knows no provider connection, no session and no clock; only the compiler and the artifact read files.
 
 pub mod arguments;
 pub mod artifact;

@@ -1,5 +1,5 @@
-//! Numbers of JSON by their exact value, however they are written. A double is what some languages make of a number, and never
-//! what a number is compared by. No exponent is written out beyond [`PLAIN_DIGITS_MAX`] digits.
+//! Numbers of JSON by their exact value, however they are written. Some languages turn a number into a double; numbers are never compared
+//! by it. No exponent is written out beyond [`PLAIN_DIGITS_MAX`] digits.
 
 use crate::arguments::Arguments;
 use crate::wording::pointer;
@@ -8,24 +8,24 @@ use std::cmp::Ordering;
 
 /// The longest number that an argument may be, in characters.
 pub const CHARACTERS_MAX: usize = 200;
-/// The first digit of an argument stands at most so many places before or behind the point.
+/// The most places between the first digit of an argument and its point, before or behind it.
 pub const PLACES_MAX: i64 = 1_000;
-/// The canonical form has no exponent up to so many digits.
+/// The most digits for which the canonical form has no exponent.
 const PLAIN_DIGITS_MAX: i64 = 40;
-/// A decimal of so few digits is what its nearest double is written as.
+/// The most digits of a decimal that its nearest double reproduces.
 const DOUBLE_DIGITS: usize = 15;
-/// The powers of ten within which that holds.
+/// The powers of ten within which this holds.
 const DOUBLE_PLACES: i64 = 290;
 
 /// The numbers of a handler's language.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Numbers {
-    /// They reach the handler as they were written.
+    /// Numbers reach the handler as they were written.
     #[default]
     Exact,
     /// Integers are exact, and every other number becomes a double, as in Python.
     Integers,
-    /// Each becomes a double, as in JavaScript.
+    /// Every number becomes a double, as in JavaScript.
     Doubles,
 }
 
@@ -51,12 +51,12 @@ pub fn same(left: &Number, right: &Number) -> bool {
     left.as_str() == right.as_str() || Decimal::of(left.as_str()) == Decimal::of(right.as_str())
 }
 
-/// Which of two numbers, as JSON writes them, is the greater one by its exact value.
+/// Orders two numbers, as JSON writes them, by their exact value.
 pub(crate) fn order(left: &str, right: &str) -> Ordering {
     Decimal::of(left).order(&Decimal::of(right))
 }
 
-/// Whether two values are the same, numbers by their exact value.
+/// Whether two values are equal; numbers by their exact value.
 pub fn same_value(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => same(left, right),
@@ -78,7 +78,7 @@ pub fn same_value(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// The integer of 64 bits that a number is, however it is written.
+/// The number as an integer of 64 bits, however it is written; `None` where it is none.
 pub fn integer(number: &Number) -> Option<i64> {
     number.as_i64().or_else(|| whole(number)?.parse().ok())
 }
@@ -88,8 +88,8 @@ pub(crate) fn is_whole(number: &Number) -> bool {
     Decimal::of(number.as_str()).is_whole()
 }
 
-/// A number's integer in plain digits, where it is whole and is not written so; `None` where it is longer than any integer
-/// that a program reads.
+/// The plain digits of a whole number that is not written in plain digits; `None` where it is longer than any integer that a program
+/// reads.
 pub(crate) fn whole(number: &Number) -> Option<String> {
     const DIGITS_MAX: i64 = 40;
     let text = number.as_str();
@@ -101,10 +101,10 @@ pub(crate) fn whole(number: &Number) -> Option<String> {
     fits.then(|| decimal.plain())
 }
 
-/// Appends the canonical form of a number: that of RFC 8785 where a double gives the number back, else its exact digits.
+/// Appends the canonical form of a number: the form of RFC 8785 where a double reproduces the number, else its exact digits.
 pub(crate) fn write_canonical(number: &Number, bytes: &mut Vec<u8>) {
     let text = number.as_str();
-    // Most numbers are short integers, and those are canonical as they stand.
+    // Most numbers are short integers, which are canonical as they stand.
     if is_short_integer(text) {
         bytes.extend_from_slice(text.as_bytes());
         return;
@@ -116,13 +116,13 @@ pub(crate) fn write_canonical(number: &Number, bytes: &mut Vec<u8>) {
     }
 }
 
-/// A number that feeds a hasher the same wherever its value is the same.
+/// Bits for a hasher that are equal for equal values.
 pub(crate) fn near_bits(number: &Number) -> u64 {
     // Minus zero is zero.
     (number.as_f64().unwrap_or(0.0) + 0.0).to_bits()
 }
 
-/// The first number that is longer or larger than an argument may be, as a JSON pointer, and what is wrong with it.
+/// The first number that is longer or larger than an argument may be, as a JSON pointer, and its problem.
 pub fn unbearable(arguments: &Arguments) -> Option<(String, String)> {
     let at = find(arguments.as_value(), &mut |number| {
         problem_of(number).is_some()
@@ -134,7 +134,7 @@ pub fn unbearable(arguments: &Arguments) -> Option<(String, String)> {
     Some((at, problem))
 }
 
-/// What is wrong with a number that is longer or larger than one may be.
+/// The problem with a number that is longer or larger than allowed.
 pub(crate) fn problem_of(number: &Number) -> Option<String> {
     let text = number.as_str();
     if text.len() > CHARACTERS_MAX {
@@ -176,7 +176,7 @@ fn survives_double(number: &Number) -> bool {
     is_short_integer(text) || Decimal::of(text).double(text).is_some()
 }
 
-/// Whether a number is an integer that every language has, in the one way to write it.
+/// Whether a number is an integer that every language has, in its only spelling.
 fn is_short_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     digits.len() <= DOUBLE_DIGITS
@@ -184,7 +184,7 @@ fn is_short_integer(text: &str) -> bool {
         && text != "-0"
 }
 
-/// A decimal: `0.` and the digits, times ten to the power of `point`. Zero has no digits. Two are equal where their values are.
+/// A decimal: `0.` and the digits, times ten to the power of `point`. Zero has no digits. Equal decimals have equal values.
 #[derive(Debug, PartialEq, Eq)]
 struct Decimal {
     is_negative: bool,
@@ -237,7 +237,7 @@ impl Decimal {
         if sign != others || sign == 0 {
             return sign.cmp(&others);
         }
-        // Digits without zeros at either end stand in the order of texts.
+        // Digits without zeros at either end sort like texts.
         let by_size = self.point.cmp(&other.point);
         let by_size = by_size.then_with(|| self.digits.cmp(&other.digits));
         match self.is_negative {
@@ -254,7 +254,7 @@ impl Decimal {
         i64::try_from(self.digits.len()).unwrap_or(i64::MAX)
     }
 
-    /// The nearest double, where its shortest form is this number. `text` is the number as it was written.
+    /// The nearest double, if its shortest form is this number. `text` is the number as it was written.
     fn double(&self, text: &str) -> Option<f64> {
         let double: f64 = text
             .parse()
@@ -287,7 +287,7 @@ impl Decimal {
         text
     }
 
-    /// Without an exponent; for numbers that are known to be short.
+    /// The number without an exponent; for numbers that are known to be short.
     fn plain(&self) -> String {
         if self.digits.is_empty() {
             return "0".to_owned();
@@ -308,7 +308,7 @@ impl Decimal {
     }
 }
 
-/// An exponent that no number of bits holds is larger than any that is used.
+/// Reads an exponent. An exponent beyond every integer becomes larger than any in use.
 fn exponent_of(text: &str) -> i64 {
     const LARGEST: i64 = 1 << 60;
     let is_negative = text.starts_with('-');

@@ -1,21 +1,20 @@
-//! Files and folders for their owner alone: keys, and what users say, are the business of nobody else on this machine. Knows no
-//! file.
+//! Makes files and folders accessible to their owner alone, since they hold keys and users' words. Knows no file.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Entries of a folder that are looked at. The rest of a folder that is for its owner alone is out of reach anyway.
+/// The most entries of a folder that are tightened. The rest lies in a folder that others cannot enter anyway.
 const ENTRIES_MAX: usize = 100_000;
-/// Folders in folders.
+/// The deepest nesting of folders.
 const LEVELS_MAX: usize = 16;
 
-/// How a file is opened that is to be for its owner alone where it is made.
+/// Options that create a file for its owner alone.
 pub fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    // On other systems a folder of the user's own is for the user alone.
+    // On other systems a user's own folder is accessible to that user alone.
     options.write(true);
     options
 }
@@ -29,7 +28,7 @@ pub fn create_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Takes a file from everybody but its owner.
+/// Makes a file accessible to its owner alone.
 pub fn tighten_file(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     return set_mode(path, 0o600);
@@ -39,7 +38,7 @@ pub fn tighten_file(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes a folder, and everything in it, from everybody but its owner. What a link leads to is left alone.
+/// Makes a folder, and everything in it, accessible to its owner alone. Targets of links are left alone.
 pub fn tighten(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     tighten_within(folder, LEVELS_MAX, &mut { ENTRIES_MAX })?;
@@ -67,7 +66,7 @@ fn tighten_within(folder: &Path, levels: usize, entries: &mut usize) -> io::Resu
             _ => Ok(()),
         };
         match done {
-            // Gone since: files are renamed while they are written.
+            // The file has gone: files are renamed while they are written.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             done => done?,
         }

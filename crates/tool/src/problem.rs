@@ -1,15 +1,15 @@
-//! What is wrong with a tool's files, said so that its author can mend it. Knows nothing of how it was found.
+//! Problems of a tool's files, worded so that the author can mend them. Knows nothing of how they are found.
 
 use serde::Serialize;
 use std::fmt;
 
-/// How bad a problem is. Only errors keep an artifact from being written.
+/// The severity of a problem. Only errors keep an artifact from being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     Error,
     Warning,
-    /// Something that the author may want to know and need not change.
+    /// A fact that the author may want to know and need not change.
     Note,
 }
 
@@ -26,27 +26,27 @@ impl fmt::Display for Severity {
 /// One finding. Shown as `tools/kb-search/schema.json:12:5: error: what is wrong (what to do)`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Problem {
-    /// The file, or the directory where no file is to blame.
+    /// The file; the directory where no single file is to blame.
     pub file: String,
-    /// From 1; where the source has one.
+    /// From 1; `None` where no line is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// From 1, in bytes; where the source has one.
+    /// From 1, in bytes; `None` where no column is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<usize>,
     pub severity: Severity,
-    /// The name of the tool's directory; `None` where the whole folder is meant.
+    /// The name of the tool's directory; `None` for the whole folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     pub message: String,
     pub cure: String,
 }
 
-/// How the cure of a note begins for which its author has nothing to do.
+/// The beginning of the cure in a note that needs no action.
 pub(crate) const NOTHING_TO_DO: &str = "nothing to do;";
 
 impl Problem {
-    /// Whether its author has nothing to do about it.
+    /// Whether the author need not act.
     pub fn asks_nothing(&self) -> bool {
         self.severity == Severity::Note && self.cure.starts_with(NOTHING_TO_DO)
     }
@@ -69,15 +69,15 @@ impl fmt::Display for Problem {
     }
 }
 
-/// How many problems of one file are listed; a file that is worse than that is not read to its end by anybody.
+/// The most problems that are listed for one file.
 const LISTED_MAX: usize = 1_000;
 
-/// The problems of one file, gathered while it is looked at.
+/// The problems of one file, gathered while it is read.
 #[derive(Debug)]
 pub(crate) struct Report<'a> {
     tool: &'a str,
     file: String,
-    /// The file's text, for the positions of JSON pointers; empty where positions make no sense.
+    /// The file's text, for the positions of JSON pointers; empty where there are no positions.
     text: &'a str,
     problems: Vec<Problem>,
     left_out: usize,

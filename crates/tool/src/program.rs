@@ -1,4 +1,4 @@
-//! The files of a program that a tool runs, by their hashes: what an approval of its calls is bound to. Knows no handler.
+//! The files of a tool's program, by their hashes; approvals of its calls are bound to them. Knows no handler.
 
 use crate::json;
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,10 @@ use sha2::{Digest, Sha256};
 use std::io::Read;
 use std::path::Path;
 
-/// Bytes of all files of one program.
+/// The most bytes of all files of one program.
 pub(crate) const PROGRAM_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// One file of a program that a tool runs.
+/// One file of a tool's program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramFile {
@@ -18,7 +18,7 @@ pub struct ProgramFile {
     pub sha256: String,
 }
 
-/// The first file of a program that is not the one that was compiled, or cannot be read. `folder` is the tool's own.
+/// The first file of a program that has changed since it was compiled, or cannot be read. `folder` is the tool's own.
 pub fn changed_file<'f>(folder: &Path, program: &'f [ProgramFile]) -> Option<&'f str> {
     let is_same = |file: &&ProgramFile| {
         let found = hash_of(&folder.join(&file.name), PROGRAM_BYTES_MAX);
@@ -28,7 +28,7 @@ pub fn changed_file<'f>(folder: &Path, program: &'f [ProgramFile]) -> Option<&'f
     changed.map(|file| file.name.as_str())
 }
 
-/// The SHA-256 of a file and its length; `None` of one that is longer than this.
+/// The SHA-256 of a file and its length; `None` for a file longer than `bytes_max`.
 pub(crate) fn hash_of(path: &Path, bytes_max: u64) -> std::io::Result<Option<(String, u64)>> {
     let mut file = std::fs::File::open(path)?.take(bytes_max.saturating_add(1));
     let mut hasher = Sha256::new();

@@ -1,5 +1,4 @@
-//! What a schema says of a value, wherever it says it: in its own words, behind a `$ref`, or in an `allOf`. Knows the
-//! document alone; reports nothing.
+//! All rules of a schema for a value: its own, those behind a `$ref`, and those in an `allOf`. Knows the document alone; reports nothing.
 
 use serde_json::{Map, Value};
 
@@ -27,10 +26,10 @@ pub(crate) const SCHEMAS: [&str; 11] = [
     "unevaluatedProperties",
 ];
 
-/// So many schemas may speak of one value; more do not pass the limits of a whole schema.
+/// The most schemas that apply to one value; the limits of a whole schema exclude more.
 const PARTS_MAX: usize = 256;
 
-/// What a local reference names: `#`, a JSON pointer behind `#`, or an anchor.
+/// The target of a local reference: `#`, a JSON pointer behind `#`, or an anchor.
 pub(crate) fn resolve<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
     let fragment = percent_decode(reference.strip_prefix('#')?)?;
     let target = if fragment.is_empty() || fragment.starts_with('/') {
@@ -73,7 +72,7 @@ fn find_anchor<'s>(value: &'s Value, anchor: &str) -> Option<&'s Value> {
     }
 }
 
-/// Whether what a reference names refers to the same again, itself or through others: written out, it would have no end.
+/// Whether a reference leads back to itself, directly or through others: written out, it would have no end.
 pub(crate) fn leads_to_itself(root: &Value, reference: &str) -> bool {
     let mut found = vec![reference];
     let mut next = 0;
@@ -110,8 +109,8 @@ fn references_in<'s>(schema: &'s Value, found: &mut Vec<&'s str>) {
     }
 }
 
-/// Everything that always holds for a value with these schemas, the schemas' own words before what they refer to.
-/// A schema that is reached again is left out.
+/// All schemas that always hold for a value of these schemas, the schemas themselves before their targets. A schema that is reached again
+/// is left out.
 pub(crate) fn parts<'s>(root: &'s Value, schemas: &[&'s Value]) -> Vec<&'s Map<String, Value>> {
     let mut parts = Vec::with_capacity(schemas.len());
     for schema in schemas {
@@ -150,8 +149,7 @@ pub(crate) fn default_of<'s>(root: &'s Value, schema: &'s Value) -> Option<&'s V
         .find_map(|part| part.get("default"))
 }
 
-/// Everything that holds for the argument that a JSON pointer names, through properties and items. `None` where there
-/// is no such argument.
+/// All schemas that hold for the argument of a JSON pointer, through properties and items. `None` for an unknown argument.
 pub(crate) fn parameter<'s>(root: &'s Value, pointer: &str) -> Option<Vec<&'s Map<String, Value>>> {
     if !pointer.starts_with('/') {
         return None;
@@ -175,7 +173,7 @@ pub(crate) fn parameter<'s>(root: &'s Value, pointer: &str) -> Option<Vec<&'s Ma
     Some(parts(root, &schemas))
 }
 
-/// Whether one of two JSON pointers leads to the other's value or into it. `*` stands for every item.
+/// Whether one of two JSON pointers names the other's value or a part of it. `*` stands for every item.
 pub(crate) fn overlap(left: &str, right: &str) -> bool {
     let tokens =
         |pointer: &str| -> Vec<String> { pointer.split('/').skip(1).map(str::to_owned).collect() };

@@ -1,5 +1,5 @@
-//! The registry as sessions hold it: tools by id, each in the version that the session has, with its compiled validators and its
-//! handler; and beside them the other versions, which records of the ledger name. Immutable; a session pins the one it began with.
+//! The registry as sessions hold it: tools by id, each in the session's version, with compiled validators and a handler; beside them the
+//! other versions, which records of the ledger name. Immutable; a session keeps the one it began with.
 
 use crate::arguments::Arguments;
 use crate::condition::{ArgumentsOf, Availability, ConsentCondition, Constant, Facts};
@@ -22,8 +22,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// The only `writes` tools that run without a grant beside external content. They change this conversation or call for
-/// people, and nothing outside: a switch to voice ends the turn, and the user's browser still asks for the microphone.
+/// The only `writes` tools that run without a grant while external content is present. They change this conversation or notify people,
+/// and nothing outside: a switch to voice ends the turn, and the user's browser still asks for the microphone.
 pub const EXEMPT_FROM_EXTERNAL_CONTENT_RULE: [&str; 4] = [
     "end_voice_session",
     "escalate",
@@ -31,17 +31,17 @@ pub const EXEMPT_FROM_EXTERNAL_CONTENT_RULE: [&str; 4] = [
     "start_voice_session",
 ];
 
-/// The tools that move a conversation between its sessions. They return intents only and make no effect.
+/// The tools that move a conversation between its sessions. They return only intents and have no effect.
 pub const STEERING_TOOLS: [&str; 2] = ["end_voice_session", "start_voice_session"];
 
-/// The program's own tool, which has no directory: it returns the guides for which a prompt has no room.
+/// The program's own tool, which has no directory: it returns guides that did not fit in the prompt.
 pub const DESCRIBE_TOOL: &str = "describe_tool";
 
-/// One version of a tool as it runs.
+/// One version of a tool, ready to run.
 pub struct Tool {
     pub id: ToolId,
     pub version: Arc<str>,
-    /// The hash of what a call runs: what an approval is bound to.
+    /// The hash of the code that a call runs; an approval is bound to it.
     pub code_hash: Arc<str>,
     pub description: String,
     pub category: Category,
@@ -49,9 +49,9 @@ pub struct Tool {
     pub idempotent: bool,
     /// Whether any of its calls needs the user's consent.
     pub requires_confirmation: bool,
-    /// Of a tool that requires confirmation: the calls that need it. Without, all of them do.
+    /// The calls that need confirmation, of a tool that requires it; `None` where all calls need it.
     pub consent_condition: Option<ConsentCondition>,
-    /// Which approvals may stand for the calls that follow; `None` where each call asks that needs consent.
+    /// The approvals that may stand for later calls; `None` where each call that needs consent asks for it.
     pub remember: Option<Remember>,
     pub allowed_modes: Vec<Mode>,
     /// Milliseconds; soft.
@@ -62,26 +62,26 @@ pub struct Tool {
     pub scheduling: Scheduling,
     pub on_interrupt: OnInterrupt,
     pub reach: Reach,
-    /// A template over the arguments.
+    /// A template over the arguments, for the confirmation.
     pub confirmation_preview: Option<String>,
     pub rate_limit: Option<RateLimit>,
-    /// Who may use it, and who may approve its calls.
+    /// The users who may use it, and those who may approve its calls.
     pub permissions: Permissions,
-    /// To whom of them, and when, it is offered.
+    /// The condition under which it is offered to them.
     pub availability: Option<Availability>,
-    /// The arguments that say which effect a call means. Empty where all of them do.
+    /// The arguments that identify an effect. Empty where all of them do.
     pub effect_key: Arc<[Arc<str>]>,
-    /// Whether a second request is a second effect, as with "louder" or "the next page".
+    /// Whether a repeated request is a new effect, as with "louder" or "the next page".
     pub repeatable: bool,
     /// JSON pointers of arguments that never reach logs, audit or traces.
     pub sensitive: Vec<String>,
     /// A template over the arguments: a phrase for people while the call runs.
     pub status: Option<String>,
-    /// Of the values of the conversation that its handler may set, by their keys.
+    /// The schemas of the conversation values that its handler may set, by their keys.
     pub state: BTreeMap<Arc<str>, Validator>,
-    /// Of the arguments; [`Validator::schema`] is the JSON Schema itself.
+    /// The schema of the arguments; [`Validator::schema`] is the JSON Schema itself.
     pub parameters: Validator,
-    /// Of `data` on success.
+    /// The schema of `data` on success.
     pub response: Option<Validator>,
     pub declarations: Declarations,
     pub summary: String,
@@ -95,11 +95,11 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// The longest that a handler is asked what became of an effect.
+/// The longest time for a lookup of an effect's outcome.
 const LOOKUP_MS_MAX: u64 = 60_000;
 
 impl Tool {
-    /// What a response of this tool says of itself.
+    /// The metadata of a response of this tool.
     pub fn meta(
         &self,
         registry_version: Arc<str>,
@@ -120,7 +120,7 @@ impl Tool {
         self.allowed_modes.contains(&mode)
     }
 
-    /// Whether there is a user and a time for which it is offered in a mode, as far as its own files say.
+    /// Whether its own files allow that any user at any time is offered it in a mode.
     pub fn may_be_offered(&self, mode: Mode) -> bool {
         let is_never_available = || {
             let condition = self.availability.as_ref().map(|rule| &rule.condition);
@@ -131,7 +131,7 @@ impl Tool {
         self.allows(mode) && !is_never_available()
     }
 
-    /// Whether the user's clock decides about its availability.
+    /// Whether its availability depends on the user's clock.
     pub fn is_available_by_time(&self) -> bool {
         let availability = self.availability.as_ref();
         availability.is_some_and(|availability| availability.condition.reads_time())
@@ -141,46 +141,46 @@ impl Tool {
         self.side_effects == SideEffects::Writes
     }
 
-    /// Whether its calls are answered as soon as they have begun, and their ends told apart.
+    /// Whether its calls are answered as soon as they have begun, and their ends reported separately.
     pub fn runs_in_background(&self) -> bool {
         self.behavior == Behavior::Background
     }
 
-    /// Whether somebody may use it, and finds it available.
+    /// Whether a user may use it and finds it available.
     pub fn is_offered(&self, facts: &Facts<'_>) -> bool {
         self.permissions.allow(facts.rights) && self.is_available(facts)
     }
 
-    /// Whether its [availability](Tool::availability) holds. What cannot be judged does not.
+    /// Whether its [availability](Tool::availability) holds. An availability that cannot be judged does not hold.
     pub fn is_available(&self, facts: &Facts<'_>) -> bool {
         self.availability
             .as_ref()
             .is_none_or(|availability| availability.condition.holds(facts) == Ok(true))
     }
 
-    /// Whether everybody is offered it in its modes, whatever the facts.
+    /// Whether every user is offered it in its modes, whatever the facts.
     pub fn is_for_everybody(&self) -> bool {
         self.permissions.is_empty() && self.availability.is_none()
     }
 
-    /// Milliseconds for which its handler is asked what became of an effect: somebody may wait for that.
+    /// The time limit of an outcome lookup in milliseconds: a user may be waiting for it.
     pub fn lookup_ms(&self) -> u64 {
         self.timeout_ms.min(LOOKUP_MS_MAX)
     }
 
-    /// How the arguments that say which effect a call means are compared: those that [`Tool::effect_key`] names, or where it is
-    /// empty all but those that are equal to their default.
+    /// How the arguments that identify an effect are compared: the arguments in [`Tool::effect_key`]; if it is empty, all arguments
+    /// that differ from their default.
     pub fn key_spec(&self) -> &Arc<KeySpec> {
         self.parameters.key_spec(&self.effect_key)
     }
 
-    /// The arguments that say which effect a call means, in the form in which two calls are compared. Whether the defaults were
-    /// filled in before changes nothing.
+    /// The arguments that identify an effect, in the form in which two calls are compared. Defaults that were filled in before change
+    /// nothing.
     pub fn effect_arguments(&self, arguments: &Arguments) -> String {
         self.key_spec().exact(&self.complete(arguments))
     }
 
-    /// The same without regard to case, width and accents.
+    /// The same arguments without regard to case, width and accents.
     pub fn near_arguments(&self, arguments: &Arguments) -> String {
         self.key_spec().near(&self.complete(arguments))
     }
@@ -191,15 +191,14 @@ impl Tool {
         complete
     }
 
-    /// Whether the tool may write without a grant while text that others wrote is in the model's context. Those that may
-    /// are capped instead.
+    /// Whether the tool may write without a grant while external content is in the model's context. Such tools have a cap instead.
     pub fn is_exempt_from_external_content_rule(&self) -> bool {
         EXEMPT_FROM_EXTERNAL_CONTENT_RULE.contains(&self.id.as_str())
     }
 }
 
-/// A tool as each provider's API wants it declared, as JSON text; computed at build time only. Text takes a tenth of the
-/// memory of a tree, and a codec can copy it into a frame as it is.
+/// A tool's declaration for each provider's API, as JSON text; made at build time only. Text takes a tenth of the memory of a tree, and a
+/// codec can copy it into a frame as it is.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Declarations {
@@ -213,12 +212,12 @@ pub struct Declarations {
     pub gemini_json: Box<RawValue>,
 }
 
-/// A declaration as a tree, for who has to add to it.
+/// A declaration as a tree, for callers that add to it.
 pub fn declaration_tree(declaration: &RawValue) -> Value {
     serde_json::from_str(declaration.get()).expect("a raw value is valid JSON")
 }
 
-/// All tools of one artifact. A clone shares them.
+/// All tools of one artifact. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Registry {
     version: Arc<str>,
@@ -242,7 +241,7 @@ impl Registry {
         }
     }
 
-    /// The same registry with other versions of its tools beside them, which no session has unless it is [chosen](Self::choosing).
+    /// The same registry with other versions of its tools. Sessions get one of these only by [`choosing`](Self::choosing).
     #[must_use]
     pub fn beside(&self, others: Vec<Tool>) -> Self {
         let mut versions = (*self.versions).clone();
@@ -261,7 +260,7 @@ impl Registry {
         }
     }
 
-    /// The same registry with these versions in place of those that it has. A tool that does not have its version is left out.
+    /// The same registry with these versions in place of the current ones. A tool without its chosen version is left out.
     #[must_use]
     pub fn choosing(&self, choice: &Choice) -> Self {
         let mut tools = self.tools.clone();
@@ -277,8 +276,7 @@ impl Registry {
         }
     }
 
-    /// The same registry with one tool more, or with another one in its place. Its version stays: what is added is the
-    /// program's own.
+    /// The same registry with one tool added or replaced. Its version stays: the added tool belongs to the program.
     #[must_use]
     pub fn with(&self, tool: Tool) -> Self {
         let mut tools = self.tools.clone();
@@ -291,7 +289,7 @@ impl Registry {
         }
     }
 
-    /// The same registry with those tools alone that a session of a special kind may have. Its version stays.
+    /// The same registry with only the tools for a special kind of session. Its version stays.
     #[must_use]
     pub fn only(&self, keeps: impl Fn(&Tool) -> bool) -> Self {
         let kept = self.tools.iter().filter(|(_, tool)| keeps(tool));
@@ -320,7 +318,7 @@ impl Registry {
         self.tools.get(name)
     }
 
-    /// The tool of a record of the ledger: in the version that the record names, or where that is gone in the one of this registry.
+    /// The tool of a ledger record, in the version that the record names; if that has gone, in this registry's version.
     pub fn of_record(&self, name: &str, version: &str) -> Option<&Arc<Tool>> {
         let own = self.tools.get(name);
         if own.is_some_and(|tool| *tool.version == *version) {
@@ -330,7 +328,7 @@ impl Registry {
         versions.find(|tool| *tool.version == *version).or(own)
     }
 
-    /// The tool that runs exactly what a user was asked about; `None` where it is gone or runs something else by now.
+    /// The tool with exactly the code that was shown to a user; `None` where it has gone or has changed.
     pub fn as_shown(
         &self,
         name: &str,
@@ -361,24 +359,23 @@ impl Registry {
         single.map(|(_, tool)| tool).chain(several)
     }
 
-    /// The versions that this registry has of the tools that have several.
+    /// This registry's version of each tool with several versions.
     pub fn chosen(&self) -> impl Iterator<Item = &Arc<Tool>> {
         let several = self.versions.keys();
         several.filter_map(|id| self.tools.get(id))
     }
 
-    /// The schema of a value of the conversation; `None` where no tool declares it. Tools and versions that declare the same agree
-    /// on it.
+    /// The schema of a conversation value; `None` where no tool declares it. All tools and versions that declare a key agree on it.
     pub fn state(&self, key: &str) -> Option<&Validator> {
         self.all_versions().find_map(|tool| tool.state.get(key))
     }
 
-    /// Whether a tool declares a value of the conversation.
+    /// Whether any tool declares a conversation value.
     pub fn keeps_state(&self) -> bool {
         self.all_versions().any(|tool| !tool.state.is_empty())
     }
 
-    /// In the order of their ids.
+    /// The tools in the order of their ids.
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.tools.values()
     }
@@ -396,8 +393,8 @@ impl Registry {
         self.tools().filter(move |tool| tool.allows(mode))
     }
 
-    /// The tool, of those that `offers` takes, whose name is nearest to one that does not exist, if any is near. Models write
-    /// capitals and hyphens, and put a namespace before a name, as in `functions.kb_get`.
+    /// The tool with the name nearest to an unknown one, among tools that `offers` accepts; `None` if none is near. Models write capitals
+    /// and hyphens, and put a namespace before a name, as in `functions.kb_get`.
     pub fn nearest(&self, name: &str, offers: impl Fn(&Tool) -> bool) -> Option<&ToolId> {
         let name = name.to_ascii_lowercase().replace('-', "_");
         let bare = name.rsplit(['.', ':', '/']).next().unwrap_or(&name);

@@ -1,5 +1,5 @@
-//! Which approvals of a tool may stand: the user says once that calls with the same values need no further yes. Says what has to be the
-//! same; who may say it, when and for how long is decided elsewhere.
+//! Approvals that may be remembered: the user agrees once to all calls with the same values. Defines which values have to be equal; who
+//! may agree, when and for how long is decided elsewhere.
 
 use crate::arguments::Arguments;
 use crate::json;
@@ -7,32 +7,32 @@ use crate::manifest::effects::argument_of;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What a tool says of it in its `schema.json`.
+/// The rule for remembered approvals in a tool's `schema.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remember {
     pub scope: RememberScope,
-    /// JSON pointers of the arguments whose values have to be the same, sorted.
+    /// JSON pointers of the arguments whose values have to be equal, sorted.
     pub arguments: Vec<String>,
-    /// After which the user is asked again, at latest.
+    /// The most minutes until the user is asked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minutes: Option<u64>,
 }
 
-/// How far it reaches.
+/// The reach of a remembered approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RememberScope {
     Session,
 }
 
-/// Arguments that an approval may be remembered by.
+/// The most arguments that an approval may be remembered by.
 pub(crate) const ARGUMENTS_MAX: usize = 8;
-/// Minutes that a tool may ask for: a day.
+/// The most minutes that a tool may set: a day.
 pub(crate) const MINUTES_MAX: u64 = 1_440;
 
 impl Remember {
-    /// The values of a call that have to be the same, by their pointers. Arguments that are left out are not among them.
+    /// The call's values that have to be equal, by their pointers. Arguments that are left out are not included.
     pub fn values(&self, arguments: &Arguments) -> Value {
         let values = self.arguments.iter().filter_map(|pointer| {
             let value = arguments.get(&argument_of(pointer))?;
@@ -41,13 +41,13 @@ impl Remember {
         Value::Object(values.collect::<Map<_, _>>())
     }
 
-    /// The same as text: equal where, and only where, the values are. A text in another spelling is another value.
+    /// The values as text: texts are equal exactly where the values are. A different spelling is a different value.
     pub fn text(values: &Value) -> String {
         let bytes = json::canonical(values);
         String::from_utf8(bytes).expect("canonical JSON is made of texts, which are UTF-8")
     }
 
-    /// For people: by what an approval is remembered, and for how long at most.
+    /// Words for people: the values that an approval is remembered by, and its longest duration.
     pub fn words(&self) -> String {
         let names: Vec<String> = self
             .arguments

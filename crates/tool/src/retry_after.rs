@@ -1,9 +1,9 @@
-//! `Retry-After`: for how long a server asks to be left alone (RFC 9110, section 10.2.3). Knows no request and no clock.
+//! `Retry-After`: the pause that a server asks for (RFC 9110, section 10.2.3). Knows no request and no clock.
 
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Milliseconds that the header's text asks for: seconds, which some servers write with a fraction, or a date, which is reckoned
-/// against `now_unix_seconds`. 0 where that is over. `None` of every other text.
+/// The pause in milliseconds of the header's text: seconds, which some servers write with a fraction, or a date, which is compared with
+/// `now_unix_seconds`. 0 for a past date. `None` for any other text.
 pub fn wait_ms(text: &str, now_unix_seconds: Option<u64>) -> Option<u64> {
     let text = text.trim();
     if let Ok(seconds) = text.parse() {
@@ -14,7 +14,7 @@ pub fn wait_ms(text: &str, now_unix_seconds: Option<u64>) -> Option<u64> {
     Some(seconds.saturating_mul(1_000))
 }
 
-/// The same by the server's own clock, as the header `Date` of its answer tells it.
+/// The same by the server's own clock, from the header `Date` of its answer.
 pub fn by_its_own_clock(retry_after: Option<&str>, date: Option<&str>) -> Option<u64> {
     wait_ms(
         retry_after?,

@@ -1,21 +1,20 @@
-//! What somebody may do: the roles that were proven of a caller, and those that a tool asks for. Knows no key, no token and no
-//! session.
+//! Rights: the proven roles of a caller, and the roles that a tool requires. Knows no key, no token and no session.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// Characters of a role's name.
+/// The most characters of a role's name.
 const ROLE_CHARACTERS_MAX: usize = 64;
 
-/// What a user is to an organisation, such as `staff`: 1 to 64 letters, digits and the marks `. _ : / -` in ASCII.
+/// A user's role in an organisation, such as `staff`: 1 to 64 letters, digits and the marks `. _ : / -` in ASCII.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Role(Arc<str>);
 
 impl Role {
-    /// Checks the text against the rule; `None` where it breaks it.
+    /// Checks the text against the rule; `None` where it fails.
     pub fn parse(text: &str) -> Option<Self> {
         let is_good = (1..=ROLE_CHARACTERS_MAX).contains(&text.len())
             && text
@@ -52,14 +51,14 @@ impl<'de> Deserialize<'de> for Role {
     }
 }
 
-/// What was proven of a caller.
+/// The proven rights of a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rights {
-    /// Nothing.
+    /// Nothing is proven.
     #[default]
     Anonymous,
-    /// Who it is, and its roles.
+    /// The caller is known, with these roles.
     SignedIn(Arc<BTreeSet<Role>>),
 }
 
@@ -75,7 +74,7 @@ impl Rights {
         }
     }
 
-    /// Whether one of these roles was proven.
+    /// Whether the caller has one of these proven roles.
     pub fn have_one_of(&self, roles: &BTreeSet<Role>) -> bool {
         match self {
             Self::Anonymous => false,
@@ -84,23 +83,23 @@ impl Rights {
     }
 }
 
-/// Who may use a tool, and who may approve its calls.
+/// The callers who may use a tool, and those who may approve its calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Permissions {
-    /// Only callers that have signed in.
+    /// Whether callers have to be signed in.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub requires_auth: bool,
-    /// Only callers with one of these roles. Empty: every caller.
+    /// The roles, one of which a caller needs. Empty: every caller may.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub roles: BTreeSet<Role>,
-    /// Only they approve a call. Empty: every user of the tool.
+    /// The roles, one of which an approver needs. Empty: every user of the tool may.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub approver_roles: BTreeSet<Role>,
 }
 
 impl Permissions {
-    /// Whether everybody may do everything.
+    /// Whether nothing is restricted.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

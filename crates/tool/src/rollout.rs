@@ -1,5 +1,5 @@
-//! Which version of a tool somebody gets: the rules of a configuration, and what they come to for one user. Knows no registry, no
-//! clock and no chance: the same user gets the same version until somebody changes the rules.
+//! The choice of a tool's version for a user: the rules of a configuration, and their result. Knows no registry, no clock and no
+//! randomness: a user keeps the same version until the rules change.
 
 use crate::condition::Facts;
 use crate::id::ToolId;
@@ -8,42 +8,42 @@ use crate::version::Version;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The rules of each tool that has some.
+/// The rules of each tool that has any.
 pub type Rollouts = BTreeMap<ToolId, Rollout>;
 
-/// The version of each tool that is another one than the tool's own folder has.
+/// The chosen version of each tool, where it differs from the one in the tool's own folder.
 pub type Choice = BTreeMap<ToolId, Version>;
 
-/// Of a percentage, the whole.
+/// The whole of a percentage.
 const WHOLE: u64 = 100;
 
-/// Who gets which version of one tool.
+/// The rules for the versions of one tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
-    /// For everybody whom nothing else names; `None` is the version in the tool's own folder.
+    /// The version for all other users; `None` is the version in the tool's own folder.
     pub version: Option<Version>,
     pub versions: BTreeMap<Version, Recipients>,
 }
 
-/// Who gets one version.
+/// The users who get one version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recipients {
-    /// By the id under which their sessions have them.
+    /// Users by the id that their sessions have.
     pub users: BTreeSet<String>,
     pub tenants: BTreeSet<String>,
-    /// Users of whom one of these roles was proven.
+    /// Users with one of these proven roles.
     pub roles: BTreeSet<Role>,
-    /// How many of 100 other users.
+    /// The share of all other users, in percent.
     pub percent: u8,
 }
 
-/// What makes no sense in the rules of one tool, and at which version.
+/// A problem in the rules of one tool, and the version that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutFlaw {
     pub version: Version,
-    /// The key of the version's rules that is to blame.
+    /// The key to blame in the version's rules.
     pub key: &'static str,
-    /// What is wrong with its value, behind "which", and what to do.
+    /// The problem with the key's value, worded to follow "which", and the cure.
     pub cause: &'static str,
 }
 
@@ -53,7 +53,7 @@ const NOT_THE_WHOLE: &str = "does not make 100 together with the percentages of 
      percentage, too; let them add up to 100, or leave that one out";
 
 impl Rollout {
-    /// The first thing that makes no sense. `current` is the version in the tool's own folder, where that is known.
+    /// The first problem in the rules. `current` is the version in the tool's own folder, if known.
     pub fn flaw(&self, current: Option<&Version>) -> Option<RolloutFlaw> {
         let (mut users, mut tenants, mut roles) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -96,8 +96,8 @@ impl Rollout {
         self.version.iter().chain(self.versions.keys())
     }
 
-    /// The version of a tool for somebody: as the user is named, then by a role, by the tenant, by the percentages, and else that of
-    /// everybody. Of several whose roles fit, the highest. `None` is the version in the tool's own folder.
+    /// The version of a tool for a user: by the user's id, then by a role, by the tenant, by the percentages, and else the version for
+    /// all others. If several match, the highest. `None` is the version in the tool's own folder.
     pub fn choose(&self, tool: &ToolId, facts: &Facts<'_>) -> Option<&Version> {
         let find = |fits: &dyn Fn(&Recipients) -> bool| {
             let mut highest_first = self.versions.iter().rev();
@@ -110,7 +110,7 @@ impl Rollout {
             .or(self.version.as_ref())
     }
 
-    /// The highest version has the first places, so that who has it keeps it while its share grows.
+    /// The highest version takes the first places, so that its users keep it while its share grows.
     fn by_percent(&self, tool: &ToolId, facts: &Facts<'_>) -> Option<&Version> {
         let mut shares = self.versions.iter().rev();
         if !shares.clone().any(|(_, recipients)| recipients.percent > 0) {
@@ -125,7 +125,7 @@ impl Rollout {
     }
 }
 
-/// A user's place among 100, one for each tool. It is a hash, so that it is the same everywhere and at any time.
+/// A user's place among 100, separate for each tool. A hash makes it the same everywhere and at any time.
 fn place_of(tool: &ToolId, facts: &Facts<'_>) -> u64 {
     let mut hasher = Sha256::new();
     for part in [facts.tenant, facts.user_id, tool.as_str()] {
@@ -240,7 +240,7 @@ mod tests {
         assert!((900..1_100).contains(&tenth.len()), "{}", tenth.len());
         assert!((3_150..3_450).contains(&third.len()), "{}", third.len());
         assert!(tenth.is_subset(&third));
-        // Another tenant's user of the same id is another user, and another tool divides them otherwise.
+        // The same id at another tenant is another user, and another tool divides users differently.
         let rules = rollout(None, &[("2.0.0", percent(10))]);
         let elsewhere =
             |user: &&&String| chosen(&rules, ("u", user), &Rights::Anonymous) == "2.0.0";
@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    /// The places of users are kept nowhere: they have to be the same in every version of the program.
+    /// The places of users are not stored: every version of the program has to compute the same ones.
     #[test]
     fn places_stay_what_they_are() {
         let facts = |user_id| Facts {
@@ -312,7 +312,7 @@ mod tests {
                 rollout(None, &[("2.0.0", percent(60)), ("3.0.0", percent(41))]),
                 Some(("3.0.0", "percent", BEYOND_THE_WHOLE)),
             ),
-            // What is said of the rest has to be true.
+            // The message about the remaining users has to be true.
             (
                 rollout(None, &[("1.0.0", percent(80)), ("2.0.0", percent(10))]),
                 Some(("1.0.0", "percent", NOT_THE_WHOLE)),

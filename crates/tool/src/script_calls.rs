@@ -1,11 +1,11 @@
-//! The tools that a script calls, as far as its text says: each `callTool` whose tool is written out. Of JavaScript this reads comments
-//! and texts, and no more.
+//! The tools that a script calls, as far as its text shows: each `callTool` with a literal tool name. Only comments and string literals
+//! of JavaScript are parsed.
 
 /// One call in a script's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScriptCall {
     pub(crate) tool: String,
-    /// From 1, as the column.
+    /// From 1, like the column.
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
@@ -42,7 +42,7 @@ pub(crate) fn calls_in(source: &str) -> Vec<ScriptCall> {
     found
 }
 
-/// How long a text is that begins here, with its quotes. One that is not closed ends with its line, or, in backticks, with the file.
+/// The length of a literal at the beginning, with its quotes. An unclosed one ends with its line; in backticks, with the file.
 fn text_length(rest: &str, quote: char) -> usize {
     let mut is_escaped = false;
     for (at, character) in rest.char_indices().skip(1) {
@@ -57,7 +57,7 @@ fn text_length(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// The tool that a call names, if it is written out: `('order'`.
+/// The tool that a call names as a literal: `('order'`.
 fn named(behind: &str) -> Option<&str> {
     let inside = behind.trim_start().strip_prefix('(')?.trim_start();
     let quote = inside

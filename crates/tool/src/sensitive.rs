@@ -1,9 +1,9 @@
-//! A wrapper for what users and models say, so that it never reaches a log by accident.
+//! A wrapper for the words of users and models, so that they never reach a log by accident.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Content that `Debug` does not print. Serializing it is a decision that the caller makes with open eyes.
+/// Content that `Debug` does not print. Serializing it is the caller's deliberate decision.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sensitive<T>(pub T);

@@ -1,10 +1,10 @@
-//! Arguments without those that a tool's manifest marks as sensitive. Knows no log and no client.
+//! Arguments without the ones that a tool's manifest marks as sensitive. Knows no log and no client.
 
 use crate::arguments::Arguments;
 use serde_json::{Map, Value};
 
 impl Arguments {
-    /// The arguments without those that these JSON pointers name, and those. A `*` in a pointer stands for every key or item.
+    /// Separates the arguments at these JSON pointers: the remaining arguments, and the removed values. `*` stands for every key or item.
     pub fn parted(&self, pointers: &[String]) -> (Map<String, Value>, Vec<Value>) {
         let (mut visible, mut taken) = (self.to_map(), Vec::new());
         for pointer in pointers {
@@ -21,7 +21,7 @@ impl Arguments {
 
 fn remove_from_map(map: &mut Map<String, Value>, tokens: &[String], taken: &mut Vec<Value>) {
     let Some((first, rest)) = tokens.split_first() else {
-        // The empty pointer names the whole of the arguments.
+        // The empty pointer names all arguments.
         return taken.extend(std::mem::take(map).into_iter().map(|(_, value)| value));
     };
     match (first.as_str(), rest) {

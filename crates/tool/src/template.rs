@@ -1,18 +1,18 @@
-//! Phrases with arguments in them: a confirmation's preview and a call's status. Only canonical arguments are put in,
-//! never a model's text, and nothing in them can change how the rest of the phrase is shown.
+//! Phrases with arguments in them: a confirmation's preview and a call's status. They show only canonical arguments, never a model's
+//! text, and no argument can change how the rest of the phrase is shown.
 
 use crate::arguments::Arguments;
 use crate::characters::is_unsafe_to_show;
 use crate::reference;
 use serde_json::Value;
 
-/// The longest that one argument may become, in characters.
+/// The most characters of one argument.
 const VALUE_CHARACTERS_MAX: usize = 200;
-/// The longest that a whole phrase may become, in characters.
+/// The most characters of a phrase.
 const PHRASE_CHARACTERS_MAX: usize = 1_000;
 
-/// Fills a template: `{title}`, `{filters.type}`, and `{attendees.length}` for how many there are. What the arguments
-/// do not have is left empty; control and bidirectional characters are escaped.
+/// Fills a template: `{title}`, `{filters.type}`, and `{attendees.length}` for the length of a list. Missing arguments are left empty;
+/// control and bidirectional characters are escaped.
 pub fn render(template: &str, arguments: &Arguments) -> String {
     let mut phrase = String::with_capacity(template.len() + 32);
     for piece in pieces(template) {
@@ -25,7 +25,7 @@ pub fn render(template: &str, arguments: &Arguments) -> String {
     phrase
 }
 
-/// What is wrong with a template for tools with these parameters.
+/// The problems of a template for tools with these parameters.
 pub(crate) fn problems(template: &str, parameters: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     for piece in pieces(template) {
@@ -53,7 +53,7 @@ pub(crate) fn problems(template: &str, parameters: &Value) -> Vec<String> {
     problems
 }
 
-/// The JSON pointers of the arguments that a template shows; not of those that it only counts.
+/// The JSON pointers of the arguments that a template shows, without those that it only counts.
 pub(crate) fn shown(template: &str, parameters: &Value) -> Vec<String> {
     pieces(template)
         .filter_map(|piece| match piece {
@@ -82,7 +82,7 @@ fn is_countable(parameters: &Value, pointer: &str) -> bool {
 
 enum Piece<'t> {
     Text(&'t str),
-    /// What stands between braces.
+    /// The text between braces.
     Place(&'t str),
 }
 
@@ -153,7 +153,7 @@ fn write_value(phrase: &mut String, path: &str, arguments: &Arguments) {
     cut(phrase, start, VALUE_CHARACTERS_MAX);
 }
 
-/// A text with everything escaped that could hide, move or reorder what stands beside it.
+/// The text, with every character escaped that could hide, move or reorder the text beside it.
 pub fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     text.chars()
@@ -169,14 +169,14 @@ fn push(phrase: &mut String, character: char) {
     }
 }
 
-/// Appends a text with everything escaped that could hide, move or reorder what stands beside it.
+/// Appends a text, with every character escaped that could hide, move or reorder the text beside it.
 fn write_text(phrase: &mut String, text: &str) {
     for character in text.chars().take(VALUE_CHARACTERS_MAX + 1) {
         push(phrase, character);
     }
 }
 
-/// Shortens what stands from `start` on to a number of characters.
+/// Shortens the text from `start` on to a number of characters.
 fn cut(phrase: &mut String, start: usize, characters_max: usize) {
     if phrase.len() - start <= characters_max {
         return;

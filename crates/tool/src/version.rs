@@ -1,17 +1,17 @@
-//! Version numbers of tools: what is one, and which is the higher. Knows no tool.
+//! Version numbers of tools: their form and their order. Knows no tool.
 
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes of a version's text.
+/// The most bytes of a version's text.
 const BYTES_MAX: usize = 64;
-/// Digits of one number in it.
+/// The most digits of one of its numbers.
 const DIGITS_MAX: usize = 10;
 
-/// MAJOR.MINOR.PATCH with an optional pre-release and build, as semver.org's version 2.0.0 has it. Compared by precedence: two
-/// that differ by their builds alone are equal.
+/// MAJOR.MINOR.PATCH with an optional pre-release and build, as in semver.org's version 2.0.0. Compared by precedence: versions that
+/// differ only in their builds are equal.
 #[derive(Clone, Serialize)]
 #[serde(transparent)]
 pub struct Version(Arc<str>);

@@ -1,8 +1,8 @@
-//! The words of messages about names and values that somebody else chose. Knows no rule and no tool.
+//! The wording of messages about names and values from outside. Knows no rule and no tool.
 
 use serde_json::Value;
 
-/// A text of somebody else's in a message of ours: at most 60 characters, controls escaped.
+/// An outside text for a message of ours: at most 60 characters, controls escaped.
 pub(crate) fn brief(text: &str) -> String {
     const CHARACTERS_MAX: usize = 60;
     let mut out: String = text
@@ -23,7 +23,7 @@ pub(crate) fn brief(text: &str) -> String {
     out
 }
 
-/// What a value is, in words that fit after "is".
+/// The kind of a value, in words that fit after "is".
 pub(crate) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -40,7 +40,7 @@ pub(crate) fn pointer(parent: &str, name: &str) -> String {
     format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-/// The name nearest to one that does not exist, if any is near.
+/// The name nearest to an unknown one, if any is near.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_ascii_lowercase();
     names
@@ -50,7 +50,7 @@ pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> O
         .map(|(_, known)| known)
 }
 
-/// Levenshtein's distance in bytes; names longer than 64 bytes are cut, which is enough to say that they are far.
+/// Levenshtein's distance in bytes. Names are cut to 64 bytes, which suffices to show that they differ much.
 pub fn edit_distance(left: &str, right: &str) -> usize {
     let left = &left.as_bytes()[..left.len().min(64)];
     let right = &right.as_bytes()[..right.len().min(64)];

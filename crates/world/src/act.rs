@@ -1,4 +1,4 @@
-//! One step of the world: some time passes, and then somebody does something, or something breaks.
+//! One step of the world: some time passes, and then a party acts, or something breaks.
 
 use crate::agenda::Of;
 use crate::count::Fault;
@@ -31,7 +31,7 @@ impl World {
                 self.random.below(400_000) * 1_000
             }
         };
-        // Nobody lets a store be down for long.
+        // A store is never down for long.
         if self.mood != StoreMood::Up && self.random.one_in(6) {
             self.set_mood(StoreMood::Up);
         }
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// Hours or days pass with nobody there.
+    /// Hours or days pass without a user.
     fn days_pass(&mut self) {
         self.fault(Fault::DaysPassed);
         let hours = match self.random.below(4) {
@@ -102,7 +102,7 @@ impl World {
                 self.leave(slot);
             }
         }
-        // No two processes are there for so long: whichever began last has the folder.
+        // Two processes never live for so long: the one that began last has the folder.
         let newest = self
             .serving()
             .into_iter()
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// Somebody else's user wants to change something of the conversation.
+    /// Another user wants to change something of the conversation.
     fn stranger_comes(&mut self, slot: usize, process: usize) {
         self.fault(Fault::StrangerCame);
         let of = self.conversations[self.slots[slot].conversation].clone();
@@ -140,7 +140,7 @@ impl World {
         drop(self.apply(process, &stranger, Command::Taint));
     }
 
-    /// It counts where somebody meets it.
+    /// The fault counts once a request meets it.
     fn store_changes(&mut self) {
         let mood = match self.random.below(8) {
             0 => StoreMood::Slow,

@@ -1,4 +1,4 @@
-//! What is due when, in virtual time; what is due at the same moment comes in the order in which it was entered.
+//! The due events in virtual time; events of the same moment come in the order in which they were entered.
 
 use crate::storefront::PendingAnswer;
 use std::cmp::Reverse;
@@ -11,9 +11,9 @@ use windlass_tool::id::{CallRef, EffectId};
 /// Something that happens by itself.
 #[derive(Debug)]
 pub(crate) enum Due {
-    /// Out there, whatever has become of the process that asked for it.
+    /// In the outside, even if the process that asked for it is gone.
     Land { request: usize },
-    /// A service tells how an effect ended that it has accepted.
+    /// A service reports the end of an effect that it has accepted.
     CallBack(ServiceCall),
     /// A stopped process goes on.
     Wake { process: usize },
@@ -30,7 +30,7 @@ pub(crate) enum Due {
 pub(crate) struct ServiceCall {
     pub(crate) request: usize,
     pub(crate) result: HandlerResult,
-    /// How often it is sent again where it is not taken.
+    /// The number of times that it is sent again if it is not taken.
     pub(crate) tries_left: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What has occurred in the worlds of a run. A fault or a state that never occurs is one that nothing was proved about.
+//! Counts of the events in the worlds of a run. Nothing was proved about a fault or a state that never occurs.
 
 use crate::mood::StoreMood;
 use crate::notes::LedgerNote;
@@ -25,12 +25,12 @@ counted!(
     /// Everything that goes wrong.
     Fault {
         ProcessCrashed,
-        /// In the middle of what a session wanted done.
+        /// In the middle of performing a session's outputs.
         ProcessCrashedAtOutput,
         CrashedWithRequestInFlight,
         CrashedWhileAsking,
         ProcessStopped,
-        /// A process that was stopped goes on beside another one.
+        /// A stopped process goes on beside another one.
         ProcessWoke,
         ClockAhead,
         ClockBack,
@@ -107,16 +107,16 @@ counted!(
         VersionChanged,
         /// A session begins with the version beside the current one.
         VersionBeside,
-        /// An approval is given in a session that has another version than the one that was asked about.
+        /// An approval is given in a session that has another version than the request.
         OtherVersionAnswered,
-        /// An answer is given where the tools are others than those that were asked about.
+        /// An answer is given after the tools of its request have changed.
         ToolsChangedUnderRequest,
         DaysPassed,
-        /// A conversation is spoken in that began more than a week ago.
+        /// A conversation that began more than a week ago is spoken in.
         UsedInSecondWeek,
-        /// The service is asked to do again what it did longer ago than the ledger keeps it.
+        /// The service is asked to repeat an effect that the ledger does not keep any more.
         RepeatedAfterRetention,
-        /// The same, and the ledger has to know it still.
+        /// The same after days, while the ledger still has to know the effect.
         RepeatedAfterDays,
         RefusedForNow,
         RefusedBeyondLease,
@@ -139,15 +139,15 @@ counted!(
 );
 
 counted!(
-    /// Every reply of the ledger, and every end that a call, an effect, a question or a session can take.
+    /// Every reply of the ledger, and every end that a call, an effect, an approval request or a session can have.
     State {
         Ran,
         RanApproved,
-        /// An approval that was given before covered the call; and one was given to be remembered.
+        /// An earlier approval covered the call; and one was given to be remembered.
         RanByStanding,
         StandingGiven,
         StandingEnded,
-        /// A task began by one; and where one stood, its user was asked because of a hazard.
+        /// A task began by a standing approval; and in spite of one, its user was asked because of a hazard.
         TaskByStanding,
         HazardAskedBesideStanding,
         RanWithoutEffect,
@@ -196,7 +196,7 @@ counted!(
         FinishedUnknown,
         Rejected,
         CallCancelled,
-        /// What the user stopped, and what goes on because its change has begun.
+        /// A call that the user stopped, and one that goes on because its change has begun.
         StoppedByUser,
         RunsOnForUser,
         Deduplicated,
@@ -214,7 +214,7 @@ counted!(
         /// By a result that a lookup has found.
         IntentOfLookup,
         NestedWorked,
-        /// A later attempt of the parent was given what an earlier one had done.
+        /// A later attempt of the parent was given the outcome of an earlier one's change.
         NestedFoundAgain,
         NestedFailed,
         NestedInDoubt,
@@ -284,7 +284,7 @@ pub(crate) fn kind_of(command: &Command) -> &'static str {
     }
 }
 
-/// What a reply says, where it is worth counting.
+/// The states that a reply shows, if they are worth counting.
 pub(crate) fn states_of(command: &Command, reply: &Reply) -> Vec<State> {
     use windlass_store::AttemptOutcome as Ended;
     use windlass_store::command::FoundState;
@@ -364,7 +364,7 @@ pub(crate) fn states_of(command: &Command, reply: &Reply) -> Vec<State> {
     vec![state]
 }
 
-/// What a store has seen since it was asked last.
+/// Observations of a store since the last query.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) commands: Vec<(&'static str, StoreMood)>,
@@ -372,7 +372,7 @@ pub(crate) struct Seen {
     pub(crate) notes: Vec<(ConversationId, LedgerNote)>,
 }
 
-/// How often each thing has occurred.
+/// The number of occurrences of each thing.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     faults: BTreeMap<Fault, u64>,
@@ -417,7 +417,7 @@ impl Counts {
         self.steps += other.steps;
     }
 
-    /// What has never occurred.
+    /// The faults and states that have never occurred.
     pub fn missing(&self) -> Vec<String> {
         let faults = Fault::ALL
             .iter()

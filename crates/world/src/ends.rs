@@ -1,4 +1,4 @@
-//! What handlers have said for certain, while nothing failed around them: nobody may doubt it afterwards. Knows no session.
+//! Certain reports of handlers while nothing failed around them: no one may doubt them afterwards. Knows no session.
 
 use crate::judge::Rule;
 use crate::mood::StoreMood;
@@ -7,12 +7,12 @@ use crate::world::World;
 use windlass_store::Effect;
 use windlass_tool::id::EffectId;
 
-/// In this time the end of an attempt is recorded where process and store are well.
+/// The time in which the end of an attempt is recorded if process and store are well.
 const RECORDING_US: u64 = 40_000_000;
-/// How long an attempt has at least, of whatever tool.
+/// The least time of an attempt, of any tool.
 const IN_TIME_US: u64 = 4_900_000;
 
-/// How an attempt ended, as its handler told its session in time.
+/// The end of an attempt, as its handler told its session in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownEnd {
     pub(crate) at_us: u64,
@@ -22,7 +22,7 @@ pub(crate) struct KnownEnd {
 }
 
 impl World {
-    /// A handler has told its session how an attempt ended. Changes that are made of others may be in doubt for these.
+    /// A handler has told its session the end of an attempt. Changes that are made of others may be in doubt because of these.
     pub(crate) fn note_end(
         &mut self,
         tool: &str,
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// The ledger says that nobody knows how an effect ended. That is not so where each of its attempts has told.
+    /// The ledger has an effect as unknown. That is wrong if each of its attempts has told its end.
     pub(crate) fn is_in_doubt(&mut self, effect: &Effect) {
         let known = effect.attempts.iter().map(|attempt| {
             let attempt = (effect.effect_id.clone(), attempt.number);
@@ -54,7 +54,7 @@ impl World {
         let Some(ends) = known.collect::<Option<Vec<KnownEnd>>>() else {
             return;
         };
-        // Where one has worked, it is done, whatever was said of the others.
+        // If one attempt has worked, the effect is done, whatever was said of the others.
         let is_done = ends.iter().any(|end| end.is_done);
         let is_recorded = ends.iter().all(|end| self.was_undisturbed(end.at_us));
         if is_recorded {
@@ -63,21 +63,21 @@ impl World {
         }
     }
 
-    /// Somebody is told that nobody knows how an effect ended, by the session that has run it.
+    /// The session that has run an effect tells someone that its outcome is unknown.
     pub(crate) fn is_told_in_doubt(&mut self, id: usize, effect_id: &EffectId) {
         let attempts = self.judge.granted.range(attempts_of(effect_id));
         let ends = attempts.map(|attempt| self.judge.ends.get(attempt).copied());
         let Some(ends) = ends.collect::<Option<Vec<KnownEnd>>>() else {
             return;
         };
-        // Of what another session has run, this one knows what the ledger has.
+        // This session knows the run of another one only by the ledger.
         if ends.iter().any(|end| end.life != id) {
             return;
         }
         let since_us = ends.iter().map(|end| end.at_us).min();
         let is_known = since_us.is_some_and(|since_us| {
             let disturbances = self.judge.disturbances.iter();
-            // A session that waits in vain for an acknowledgement says no more than it knows.
+            // A session that waits in vain for an acknowledgement reports no more than it knows.
             let mut since = disturbances.chain(&self.judge.unacknowledged);
             !since.any(|at_us| *at_us >= since_us)
         });

@@ -1,4 +1,4 @@
-//! The handlers of one session as its driver starts them: all is handed to the world, which says what comes of it, and when.
+//! The handlers of one session as its driver starts them: all work is handed to the world, which decides its result, and when it comes.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use windlass_tool::handler::{Finding, HandlerMessage, HandlerResult, ReplyNumber
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
 use windlass_tool::registry::Tool;
 
-/// What a driver wants done.
+/// The work that a driver asks for.
 #[derive(Debug)]
 pub(crate) enum Work {
     Start(Box<Attempt>),
@@ -22,7 +22,7 @@ pub(crate) enum Work {
         call: CallRef,
         drop: bool,
     },
-    /// What a handler waits for that has called a tool.
+    /// The answer for a handler that has called a tool.
     Answer(ReplyNumber, Arc<ToolResponse>),
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct AttemptRun {
 }
 
 impl Attempt {
-    /// What only reads has an effect of its own where nobody waits for it.
+    /// Whether the attempt may change something. A reading call has an effect of its own if its end is not waited for.
     pub(crate) fn may_change(&self) -> bool {
         self.run.is_some() && self.tool.writes()
     }

@@ -1,5 +1,5 @@
-//! The handlers of this world: each attempt works, is refused, breaks, hangs or comes late, and what it sent takes effect outside
-//! whenever it likes. None lies: what a handler reports as certain is so.
+//! The handlers of this world: each attempt works, is refused, breaks, hangs or comes late, and its request takes effect outside at any
+//! time. None lies: a report that is certain is true.
 
 use crate::agenda::{Due, Of};
 use crate::clock::BEGINNING_UNIX_MS;
@@ -24,31 +24,31 @@ use windlass_tool::id::{CallRef, EffectId};
 use windlass_tool::intent::{EndAfter, Intent};
 use windlass_tool::sensitive::Sensitive;
 
-/// How an attempt goes, chosen when it begins.
+/// The course of an attempt, chosen when it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Conduct {
     Works,
-    /// The outside takes it, and the handler is not told.
+    /// The outside takes the request, and the handler is not told.
     AnswerLost,
-    /// It is still under way when the handler gives up.
+    /// The request is still on its way when the handler gives up.
     LandsLate,
-    /// It never arrives, and nobody knows.
+    /// The request never arrives, and no one knows.
     RequestLost,
-    /// The outside says no.
+    /// The outside refuses.
     Refused,
-    /// The outside says: not now, and when.
+    /// The outside refuses for now, and says until when.
     RefusedForNow,
     /// Nothing is sent.
     Breaks,
     Hangs,
     /// A service accepts it, and tells its end later.
     Accepted,
-    /// It works, long after everybody has given up.
+    /// It works, long after the wait for its result has ended.
     ComesLate,
 }
 
 impl World {
-    /// Takes what a driver wants done.
+    /// Takes the work that a driver asks for.
     pub(crate) fn take_work(&mut self, id: usize, live: &mut Live) {
         for work in std::mem::take(&mut live.driver.executor.work) {
             match work {
@@ -84,7 +84,7 @@ impl World {
         if !is_trip {
             return self.go_about(id, live, call, changes);
         }
-        // Some handlers wait for one before they ask for the next.
+        // Some handlers wait for one part before they ask for the next.
         let mut at_once = 1;
         if self.random.one_in(2) {
             live.all_at_once.insert(call);
@@ -114,7 +114,7 @@ impl World {
         self.dirty.insert(id);
     }
 
-    /// The handler of a trip is given the answer of a part. Most give up where it failed.
+    /// The handler of a trip is given the answer of a part. Most give up if it failed.
     fn stage_ended(
         &mut self,
         id: usize,
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// An attempt does what it does itself.
+    /// An attempt does its own work.
     fn go_about(&mut self, id: usize, live: &mut Live, call: CallRef, changes: bool) {
         let conduct = self.conduct(changes);
         let send_us = self.random.below(1_500) * 1_000;
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    /// What will become of the request, once it has left.
+    /// Plans the fate of the request, once it has left.
     fn plan_fate(&mut self, live: &mut Live, call: CallRef, conduct: Conduct) {
         let us = match conduct {
             Conduct::Works | Conduct::ComesLate | Conduct::AnswerLost => Some(0),
@@ -248,7 +248,7 @@ impl World {
         live.fates.insert(call, fate);
     }
 
-    /// The attempt asks the outside for its change: after its lease, only where it stood still in between.
+    /// The attempt asks the outside for its change. That is after its lease only if the process stood still in between.
     pub(crate) fn send(&mut self, id: usize, call: CallRef) {
         let Some(live) = self.lives[id].as_deref() else {
             return;
@@ -302,12 +302,12 @@ impl World {
         }
     }
 
-    /// What time it is by the clock of a process.
+    /// The time by the clock of a process.
     pub(crate) fn time_of(&self, process: usize) -> u64 {
         self.processes[process].ledger.store().now_unix_ms()
     }
 
-    /// A request takes effect, whatever has become of who sent it.
+    /// A request takes effect, even if its sender is gone.
     pub(crate) fn land(&mut self, request: usize) {
         if !self.outside.land(request, self.now_us) {
             let is_absorbed = self.outside.requests[request].fate == RequestFate::Absorbed;
@@ -328,7 +328,7 @@ impl World {
         self.judge_landing(request);
     }
 
-    /// A handler answers. What it says of a change that worked is true.
+    /// A handler answers. Its report of a change that worked is true.
     pub(crate) fn hand_over(&mut self, id: usize, call: CallRef, result: HandlerResult) {
         let Some(live) = self.lives[id].as_deref_mut() else {
             return;
@@ -359,7 +359,7 @@ impl World {
             },
             // Its request never left, because its lease was over.
             Ok(_) if !has_happened => self.doubt(),
-            // A service that knows the key has done it before.
+            // A service that knows the key has carried out the request before.
             Err(_) if has_happened && attempt.tool.writes() && attempt.tool.idempotent => {
                 self.success()
             }
@@ -477,7 +477,7 @@ impl World {
         Ok(success)
     }
 
-    /// What a handler keeps for the conversation: a value that no other one is equal to, none any more, or one that no schema allows.
+    /// A value for the conversation by a handler: one that no other is equal to, a removal, or one that no schema allows.
     pub(crate) fn kept_value(&mut self) -> Intent {
         self.last_id += 1;
         Intent::SetState {
@@ -490,7 +490,7 @@ impl World {
         }
     }
 
-    /// What a change brings back that nobody can keep as it is.
+    /// Data in a change's result that cannot be kept as it is.
     fn odd_data(&mut self) -> Data {
         let number = self.last_id;
         let text = match self.random.below(4) {
@@ -519,7 +519,7 @@ impl World {
         Data::of(&raw).expect("a raw value is written as it is")
     }
 
-    /// The handler does not know.
+    /// The handler does not know the outcome.
     fn doubt(&mut self) -> HandlerResult {
         match self.random.below(2) {
             0 => Err(Failure::new(FailureKind::Transient, "the network failed")),

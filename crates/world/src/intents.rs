@@ -1,5 +1,5 @@
-//! What the users of this world really want, beside the calls that their models make of it. No session, store or handler ever
-//! sees an intent: the judge alone does.
+//! The real wishes of this world's users, beside the calls that their models make of them. No session, store or handler ever sees an
+//! intent: only the judge does.
 
 use crate::spelling::{Spelled, Spellings};
 use crate::tools;
@@ -15,12 +15,12 @@ pub(crate) struct IntentId(pub(crate) usize);
 pub(crate) struct UserIntent {
     pub(crate) conversation: usize,
     pub(crate) tool: Arc<str>,
-    /// What it means: the text that every call of it has, or what that is spelled from.
+    /// The meaning: the text that every call of it has, or its form before spelling.
     pub(crate) text: String,
     pub(crate) spelled: Option<Spelled>,
-    /// In how many ways it was said where each is another effect.
+    /// The number of wordings in which it was said, if each is another effect.
     pub(crate) wordings: u32,
-    /// A model of the conversation was told what came of it, or may have been.
+    /// A model of the conversation was told its outcome, or may have been.
     pub(crate) is_answered: bool,
 }
 
@@ -28,9 +28,9 @@ pub(crate) struct UserIntent {
 pub(crate) struct Intents {
     intents: Vec<UserIntent>,
     pub(crate) spellings: Spellings,
-    /// By the free text that a call was made with, which no other call has.
+    /// By the free text of a call, which no other call has.
     of_words: BTreeMap<String, IntentId>,
-    /// By conversation, tool and arguments: how many calls asked for that, each provider message counted once.
+    /// By conversation, tool and arguments: the number of such calls, each provider message counted once.
     asked: BTreeMap<(usize, String, String), u32>,
 }
 
@@ -62,7 +62,7 @@ impl Intents {
         }
     }
 
-    /// These words stand in one call alone.
+    /// These words occur in one call alone.
     pub(crate) fn words(&mut self, words: String, id: IntentId) {
         if &*self.intents[id.0].tool == tools::MEMO {
             self.intents[id.0].wordings += 1;
@@ -70,12 +70,12 @@ impl Intents {
         self.of_words.insert(words, id);
     }
 
-    /// Whose intent is carried out with this free text.
+    /// The intent that a call with this free text carries out.
     pub(crate) fn of_words(&self, words: &str) -> Option<IntentId> {
         self.of_words.get(words).copied()
     }
 
-    /// What a call of a tool with these arguments, which are JSON, means; `None` of arguments that no model has written.
+    /// The meaning of a tool's arguments, which are JSON; `None` for arguments that no model has written.
     pub(crate) fn meaning_of(&self, tool: &str, arguments: &str) -> Option<String> {
         let arguments: Value = serde_json::from_str(arguments).ok()?;
         match tool {
@@ -87,13 +87,13 @@ impl Intents {
         }
     }
 
-    /// A model asks for something, in a message that is no repeat.
+    /// A model asks for a call, in a message that is no repeat.
     pub(crate) fn note_asked(&mut self, conversation: usize, tool: &str, text: &str) {
         let place = (conversation, tool.to_owned(), text.to_owned());
         *self.asked.entry(place).or_default() += 1;
     }
 
-    /// How many calls of the conversation have asked for this.
+    /// The number of calls of the conversation that have asked for this.
     pub(crate) fn asked(&self, conversation: usize, tool: &str, text: &str) -> u32 {
         let place = (conversation, tool.to_owned(), text.to_owned());
         self.asked.get(&place).copied().unwrap_or(0)

@@ -1,5 +1,5 @@
-//! What must hold in every world. About changes it believes the outside and the intents of the users alone; of a session it sees
-//! what goes in and what comes out.
+//! The invariants of every world. About changes it believes only the outside and the intents of the users; of a session it sees the
+//! inputs and the outputs.
 
 use crate::agenda::ServiceCall;
 use crate::clock::BEGINNING_UNIX_MS;
@@ -36,7 +36,7 @@ use windlass_tool::kind::Mode;
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $rule:ident $name:literal,)*) => {
-        /// A rule, named after what it wants.
+        /// A rule, named after its demand.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Rule {
             $($(#[$doc])* $rule,)*
@@ -56,14 +56,14 @@ rules! {
     NoPanic "no panic",
     SameSeedSameOutputs "the same seed gives the same outputs",
     AReplayGivesTheSameOutputs "a replay gives the same outputs",
-    /// But for approvals of a question that named the earlier one, and for `repeatable` tools.
+    /// Except for approvals of a request that named the earlier one, and for `repeatable` tools.
     OneCommitPerIntent "one commit per intent",
     NothingWithoutConsent "nothing runs without consent where it is demanded",
     NothingUnasked "nothing runs unasked",
     NothingAfterExternalContent "nothing runs unapproved once the model has read external content",
     AnAttemptStartsOnce "an attempt starts once",
     AnApprovalRunsOnce "an approval runs once",
-    /// But for what the user approves afterwards.
+    /// Except for calls that the user approves afterwards.
     NothingStartsAfterItsCancel "nothing starts of a call that its user has stopped",
     NestedEndsAreTheirHandlers "the end of a nested call is told to no model",
     AServiceTellsOneEnd "a service tells one end of an attempt, and a call hears one",
@@ -91,59 +91,59 @@ rules! {
     NothingKeptIsLost "no value that was set is lost",
 }
 
-/// How long a lookup may take whose answer is believed.
+/// The time that a lookup may take whose answer is believed.
 const LOOKUP_US: u64 = 30_000_000;
-/// How long a process that was stopped may take to read what has happened meanwhile.
+/// The time that a stopped process may take to read the news since then.
 const WAKING_US: u64 = 5_000_000;
 
-/// As long as the store's answer to a grant may be under way where it fails, or its acknowledgements are lost.
+/// The time that the store's answer to a grant may be on its way if it fails, or its acknowledgements are lost.
 const LATE_US: u64 = 10_000_000;
-/// By so much a promise may end earlier than was promised.
+/// The time by which a promise may end earlier than was promised.
 const PROMISE_MS: u64 = 2_000;
 const DAY_MS: u64 = 24 * 3_600_000;
 
 #[derive(Default)]
 pub(crate) struct Judge {
-    /// Attempts that somebody may start.
+    /// Attempts that a session may start.
     pub(crate) granted: BTreeSet<(EffectId, AttemptNumber)>,
-    /// When each attempt has started.
+    /// The time when each attempt has started.
     pub(crate) started: BTreeMap<(EffectId, AttemptNumber), u64>,
     /// The approvals that attempts at an effect ran with.
     questions_of: BTreeMap<EffectId, BTreeSet<QuestionNumber>>,
     pub(crate) conversations: Vec<ConversationFacts>,
-    /// As they were committed last.
+    /// The approval requests as they were committed last.
     pub(crate) questions: BTreeMap<(usize, QuestionNumber), AskedFacts>,
     /// The tools of each leg, its newest epoch, and those that were ended.
     pub(crate) offers: BTreeMap<SessionId, Offer>,
     pub(crate) epochs: BTreeMap<SessionId, Epoch>,
     pub(crate) left: BTreeSet<SessionId>,
-    /// Until when services were given time, by the steady clock of the process that took their promise.
+    /// The times that services were given, by the steady clock of the process that took their promise.
     pub(crate) promised: BTreeMap<(EffectId, AttemptNumber), u64>,
-    /// What handlers have said for certain.
+    /// The certain reports of handlers.
     pub(crate) ends: BTreeMap<(EffectId, AttemptNumber), KnownEnd>,
-    /// Answers to requests that were shown and open, which have come to nothing yet.
+    /// Answers to requests that were shown and open, without a result yet.
     pub(crate) clicks: Vec<Click>,
-    /// When a process or the store failed, or was well again.
+    /// The times when a process or the store failed, or was well again.
     pub(crate) disturbances: Vec<u64>,
-    /// When an acknowledgement was lost, or began to be late.
+    /// The times when an acknowledgement was lost, or began to be late.
     pub(crate) unacknowledged: Vec<u64>,
-    /// Questions that their user has approved.
+    /// Approval requests that their user has approved.
     pub(crate) approved: BTreeSet<(usize, QuestionNumber)>,
-    /// Those that their user wanted remembered with the approval.
+    /// Approval requests that their user wanted remembered with the approval.
     pub(crate) remembers: BTreeSet<(usize, QuestionNumber)>,
-    /// What users have approved for more than one call, by their own answers.
+    /// The users' approvals for more than one call, by their own answers.
     pub(crate) standing: Vec<StandingFacts>,
-    /// Those whose approval has begun a run.
+    /// Approval requests of that kind whose approval has begun a run.
     pub(crate) remembered: BTreeSet<(usize, QuestionNumber)>,
     /// Attempts that were covered by one of these when they were granted, and the edition that the user saw.
     pub(crate) covered: BTreeMap<(EffectId, AttemptNumber), Edition>,
-    /// What approved questions ran.
+    /// The runs of approved requests.
     used: BTreeMap<(usize, QuestionNumber), Option<EffectId>>,
-    /// Effects that somebody was told have not happened, and how many requests had been sent by then.
+    /// Effects that were reported as not happened, and the number of requests sent by then.
     told_not_done: Vec<(EffectId, usize)>,
-    /// What sessions have set that is to be in the log.
+    /// The values that sessions have set and that are to be in the log.
     pub(crate) set_values: Vec<SetValue>,
-    /// Attempts whose ends services have told.
+    /// Attempts whose ends services have reported.
     called_back: BTreeSet<(EffectId, AttemptNumber)>,
 }
 
@@ -155,7 +155,7 @@ impl Judge {
         }
     }
 
-    /// A conversation is not known any more.
+    /// A conversation is forgotten.
     pub(crate) fn forget(&mut self, conversation: usize) {
         self.approved.retain(|(of, _)| *of != conversation);
         self.remembers.retain(|(of, _)| *of != conversation);
@@ -196,7 +196,7 @@ impl World {
             .cloned()
             .collect();
         if new.is_repeatable {
-            // A user who approves a request wants it once more, also where the model only repeats its call.
+            // A user who approves a request wants it once more, even if the model only repeats its call.
             let is_approved = same.iter().all(|landed| landed.question.is_some());
             let questions: BTreeSet<_> = same.iter().filter_map(|landed| landed.question).collect();
             if is_approved && questions.len() == same.len() {
@@ -213,7 +213,7 @@ impl World {
             if is_itself || self.are_told_apart(&old, &new) {
                 continue;
             }
-            // What was done so long ago nobody knows any more.
+            // The ledger does not know so old an effect any more.
             let apart_ms = new.began_us.abs_diff(old.began_us) / 1_000;
             if apart_ms >= self.surely(self.limits.effect_ms) {
                 self.fault(Fault::RepeatedAfterRetention);
@@ -228,8 +228,8 @@ impl World {
         }
     }
 
-    /// Two requests mean the same where they are of one tool and say the same; where other words are another effect, where one
-    /// intent is behind them.
+    /// Two requests mean the same if they are of one tool and say the same; if other words are another effect, they have to come from
+    /// one intent.
     fn meaning_of(&self, request: &OutsideRequest) -> (usize, String, String) {
         let by_intent = match request.tool == tools::MEMO {
             true => self.intents.of_words(&request.meaning),
@@ -242,7 +242,7 @@ impl World {
         (request.conversation, request.tool.clone(), meaning)
     }
 
-    /// Whether two requests that mean the same may be two, because one of them is written only nearly as the other.
+    /// Whether two requests that mean the same may be two, because the spelling of one is only near to the other's.
     fn are_told_apart(&self, one: &OutsideRequest, other: &OutsideRequest) -> bool {
         let (earlier, later) = match one.began_us <= other.began_us {
             true => (one, other),
@@ -251,7 +251,7 @@ impl World {
         earlier.tool == later.tool && self.intents.spellings.are_told_apart(earlier, later)
     }
 
-    /// Whether the user who approved the one had been told of the other. Of the parts of a trip: of the trip.
+    /// Whether the user who approved one request had been told of the other. For the parts of a trip: of the trip.
     fn covers(&self, approved: &OutsideRequest, earlier: &OutsideRequest) -> bool {
         let parents = approved.parent.as_ref().zip(earlier.parent.as_ref());
         let (question, earlier) = match parents {
@@ -262,7 +262,7 @@ impl World {
         question.is_some_and(|number| self.was_told(approved.conversation, number, earlier))
     }
 
-    /// Whether a question named an effect, or named a repeat of it that the user had approved when the effect was named then.
+    /// Whether an approval request named an effect, or named a repeat of it that the user had approved when the effect was named then.
     fn was_told(&self, conversation: usize, number: QuestionNumber, earlier: &EffectId) -> bool {
         let mut numbers = vec![number];
         while let Some(number) = numbers.pop() {
@@ -275,14 +275,14 @@ impl World {
             for named in &question.hazards.earlier {
                 let repeat = self.judge.questions_of.get(&named.effect_id);
                 let before = repeat.into_iter().flatten().copied();
-                // Only questions before this one, so that there is an end.
+                // Only earlier approval requests, so that there is an end.
                 numbers.extend(before.filter(|before| *before < number));
             }
         }
         false
     }
 
-    /// Whether an approval of the user's that was given before covers a request: it was granted by one, for the place that the user saw.
+    /// Whether an earlier approval of the user's covers a request: the request was granted by it, for the place that the user saw.
     fn is_covered(&self, new: &OutsideRequest) -> bool {
         self.judge
             .covered
@@ -314,7 +314,7 @@ impl World {
         let of = &self.conversations[conversation];
         let store = self.any_store();
         let known = store.inner().question_of_number(of, number).ok().flatten();
-        // It may have been deleted meanwhile.
+        // The approval request may have been deleted since.
         let copy = || self.judge.questions.get(&(conversation, number));
         known.or_else(|| copy().map(|asked| asked.question.clone()))
     }
@@ -369,7 +369,7 @@ impl World {
             }
             None => None,
         };
-        // What a handler asks for was asked for, and approved, with its parent.
+        // A nested call was asked for, and approved, with its parent.
         let parent = attempt.parent;
         let asked_as = parent.unwrap_or(call.call);
         let is_approved = match parent.and_then(|parent| live.runs.get(&parent)) {
@@ -422,7 +422,7 @@ impl World {
         }
     }
 
-    /// A question about a call without effect that was approved, and has run nothing yet.
+    /// An approval request about a call without effect that was approved, and has run nothing yet.
     fn approved_for(&self, conversation: usize, attempt: &Attempt) -> Option<QuestionNumber> {
         let approved = self.judge.approved.iter();
         let mut of_conversation = approved.filter(|(of, _)| *of == conversation);
@@ -468,13 +468,13 @@ impl World {
         match input {
             Input::Answered { .. } if !live.session.is_over() => {
                 live.facts.clicks += 1;
-                // What was asked about may run now, whatever the user wanted before.
+                // A call about which the user was asked may run now, even if it was stopped before.
                 let calls = live.facts.calls.values_mut();
                 for asked in calls.filter(|call| call.asked > 0) {
                     asked.is_stopped = false;
                 }
             }
-            // What has failed may be tried again, or asked for again, and ends once more.
+            // A failed call may be tried again, or asked for again, and ends once more.
             Input::News(news) => {
                 let has_failed = |news: &&News| match news {
                     News::Effect(effect) => {
@@ -502,7 +502,7 @@ impl World {
                 }
             }
             Input::Model(ModelEvent::Calls(calls)) => {
-                // By text each turn may begin its ids anew.
+                // In text mode each turn may restart its ids.
                 let is_by_text = live.session.config().mode == Mode::Text;
                 for call in calls {
                     let Some(id) = call.id.clone() else {
@@ -602,7 +602,7 @@ impl World {
             };
             let is_by_text = live.session.config().mode == Mode::Text;
             let places = live.facts.places.iter_mut().rev();
-            // By text each request to a model holds all that it has asked for.
+            // In text mode each request to a model holds all its earlier calls.
             let mut places = places.filter(|((generation, id), _)| {
                 *id == call && (is_by_text || *generation == live.generation)
             });
@@ -672,7 +672,7 @@ impl World {
         }
     }
 
-    /// A call that nobody has taken back is not told that it was, where what it asks for has happened.
+    /// A call that was not taken back must not be reported as taken back if its effect has happened.
     fn is_no_end_of_what_happened(&mut self, live: &Live, answer: &ModelToolResponse) {
         let ProjectionBody::Failure { error_type, .. } = &answer.projection.body else {
             return;
@@ -769,14 +769,14 @@ impl World {
     fn ends(&mut self, id: usize, live: &mut Live, record: &CallRecord) {
         let ends = live.facts.calls.entry(record.call()).or_default();
         ends.ends += 1;
-        // One that is refused at once is not said to be requested. A question that comes to nothing ends its call once more.
+        // A call that is refused at once has no request event. An approval request without a result ends its call once more.
         if ends.ends > 1 + ends.answers + ends.asked {
             let what = format!("life {id} ends {} once more: {ends:?}", record.call());
             self.broken(Rule::OneResponsePerCall, what);
         }
     }
 
-    /// A call has ended, and somebody is told what became of its effect.
+    /// A call has ended, and the fate of its effect is reported.
     fn the_told_is_true(&mut self, id: usize, process: usize, record: &CallRecord) {
         let Some(effect_id) = record.effect_id.clone() else {
             return;
@@ -785,12 +785,12 @@ impl World {
             return;
         }
         let has_happened = match record.response.expose().meta.accepted_until {
-            // A service has it, or a handler for which nobody waits. A process that was stopped may say what it was granted before it
-            // reads that another one has given that up.
+            // A service has it, or a handler whose end is not waited for. A process that was stopped may report what it was granted
+            // before it reads that another process has given that up.
             Some(_) => {
                 let woke_us = self.processes[process].woke_us;
                 let has_just_woken = woke_us.is_some_and(|at_us| self.now_us < at_us + WAKING_US);
-                // So may one that reads late what it was granted.
+                // So may a process that reads its grant late.
                 let late = self.judge.unacknowledged.iter();
                 let mut late = late.chain(&self.judge.disturbances);
                 let is_late = late.any(|at_us| self.now_us < at_us + LATE_US);
@@ -820,7 +820,7 @@ impl World {
         self.judge.told_not_done.push((effect_id, sent));
     }
 
-    /// The ledger has taken from a service how an effect ended.
+    /// The ledger has taken the end of an effect from a service.
     pub(crate) fn judge_called_back(&mut self, effect: &Effect, is_end: bool) {
         let attempt = (effect.effect_id.clone(), effect.newest_attempt().number);
         if is_end && !self.judge.called_back.insert(attempt) {
@@ -832,8 +832,8 @@ impl World {
         }
     }
 
-    /// The ledger has not taken from a service how an effect ended. A success is always taken, and every end as long as the service
-    /// was given.
+    /// The ledger has not taken the end of an effect from a service. A success is always taken, and every end as long as the service was
+    /// given.
     pub(crate) fn judge_too_late(&mut self, call: &ServiceCall, effect: &Effect) {
         if effect.state == EffectState::Done {
             return;
@@ -866,14 +866,14 @@ impl World {
         let attempt = attempt.map(|(_, effect)| effect.newest_attempt().number);
         let of = (record.call(), attempt);
         let before = live.facts.settled.insert(of, is_in_doubt);
-        // Of a task that was given up, an end may still become known.
+        // After a task was given up, its end may still become known.
         if before == Some(false) {
             let what = format!("life {id} hears of {record:?} once more");
             self.broken(Rule::AServiceTellsOneEnd, what);
         }
     }
 
-    /// Nobody may say that an effect has not happened which has, for longer than a lookup takes.
+    /// An effect that has happened may not be reported as not happened, except for as long as a lookup takes.
     fn is_not_done(&mut self, effect_id: &EffectId) {
         let known_until_us = self.now_us.saturating_sub(LOOKUP_US);
         let denied = self.landed_of(effect_id, |landed, at_us| {
@@ -886,7 +886,7 @@ impl World {
         }
     }
 
-    /// A request for the effect that has taken effect, and is as said.
+    /// A request for the effect that has taken effect and meets the condition.
     fn landed_of(
         &self,
         effect_id: &EffectId,
@@ -926,7 +926,7 @@ impl World {
         matches!(found, Ok(Some((_, effect))) if effect.state != EffectState::NotDone)
     }
 
-    /// What was begun within its retention is in the ledger.
+    /// An effect that was begun within its retention is in the ledger.
     pub(crate) fn nothing_is_forgotten_early(&mut self) {
         let store = self.any_store();
         let tenant = self.conversations[0].tenant.clone();
@@ -946,8 +946,8 @@ impl World {
 
     // ---- the end of the world
 
-    /// What the ledger says is so: a success has happened, and what has not happened has not, unless it came after every time
-    /// that anybody waits.
+    /// The ledger's word is true: a success has happened, and an effect reported as not happened has not, unless it came after the end
+    /// of every wait.
     pub(crate) fn judge_ledger(&mut self) {
         let store = self.any_store();
         let mut effects: BTreeMap<EffectId, u64> = BTreeMap::new();
@@ -1018,7 +1018,7 @@ impl World {
     }
 }
 
-/// What a model has to have asked for: of a part of a trip, that trip.
+/// The tool and the meaning that a model has to have asked for. For a part of a trip, that is the trip.
 fn wanted(request: &OutsideRequest) -> (&str, &str) {
     match (request.tool.as_str(), request.meaning.split_once('/')) {
         (tools::STAGE, Some((text, _))) => (tools::TRIP, text),

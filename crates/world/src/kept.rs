@@ -1,5 +1,5 @@
-//! What handlers keep for a conversation: the judge's own reading of the log, held against what sessions know and against what the next
-//! session begins with.
+//! The values that handlers keep for a conversation: the judge's own reading of the log, compared with the knowledge of sessions and
+//! with the input of the next session.
 
 use crate::judge::Rule;
 use crate::slot::Live;
@@ -15,7 +15,7 @@ use windlass_tool::intent::Intent;
 /// Entries of a log that are read; more than any world has.
 const ENTRIES_MAX: usize = 100_000;
 
-/// A value that a session said it has set. No other one is equal to it.
+/// A value that a session reported as set. It is equal to no other one.
 #[derive(Clone, Debug)]
 pub(crate) struct SetValue {
     pub(crate) conversation: usize,
@@ -31,7 +31,7 @@ impl World {
         let SessionEvent::IntentApplied { intent, .. } = event else {
             return;
         };
-        // After days the effect may be forgotten with which the value was to be stored.
+        // After days, the effect may be forgotten that was to store the value.
         if let Intent::SetState { key, value } = &**intent
             && !value.expose().is_null()
             && !self.is_long
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    /// Nothing is under way any more: what the log says is what every session knows, also one that begins now, and all that was set is
+    /// After all work has ended, every session knows the values of the log, also one that begins now, and all values that were set are
     /// in it.
     pub(crate) fn judge_kept(&mut self) {
         let store = self.any_store();
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// `None` where the beginning is gone.
+    /// `None` if the beginning is gone.
     fn whole_log(&self, store: &FaultyStore, conversation: usize) -> Option<Vec<Entry>> {
         let of = &self.conversations[conversation];
         let known = store.inner().conversation(&of.tenant, &of.conversation_id);
@@ -106,7 +106,7 @@ impl World {
         (known.first_entry == EntryNumber(1)).then_some(log)
     }
 
-    /// A session that has read the log to its end and knows something else.
+    /// A session that has read the log to its end and knows other values.
     fn session_that_differs(
         &self,
         conversation: usize,
@@ -117,7 +117,7 @@ impl World {
         let mut differing = lives.filter_map(|(id, live)| {
             let live = live.as_deref()?;
             let is_meant = self.slots[live.slot].conversation == conversation;
-            // It is not told of what other processes write.
+            // The session is not told the entries of other processes.
             let leg = &live.driver.leg().leg;
             let mut unread = log
                 .iter()

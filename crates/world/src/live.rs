@@ -1,5 +1,5 @@
-//! The lives of sessions: how one begins, is resumed, takes what comes and has its outputs performed by the driver that is
-//! shipped; and what the host does beside it.
+//! The lives of sessions: a session begins, is resumed, takes its inputs and has its outputs performed by the driver that is shipped;
+//! and the host's acts beside it.
 
 use crate::agenda::Of;
 use crate::count::{Fault, State};
@@ -28,16 +28,16 @@ use windlass_tool::id::{ClientId, SessionId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
-/// Inputs that a session takes before time goes on; more is a circle.
+/// The number of inputs that a session takes before time goes on; more is a circle.
 const INPUTS_MAX: usize = 5_000;
-/// How long a leg can be resumed.
+/// Milliseconds for which a leg can be resumed.
 const GRACE_MS: u64 = 3_600_000;
 const LOG_ENTRIES_MAX: usize = 2_000;
-/// How long a session is there that was begun for one answer.
+/// Microseconds for which a session lives that was begun for one answer.
 const APART_US: u64 = 60_000_000;
 
 impl World {
-    /// The client of a slot comes: with what it has of a session by voice, or anew.
+    /// The client of a slot comes: with its session by voice, or anew.
     pub(crate) fn come(&mut self, slot: usize) {
         let serving = self.serving();
         let process = *self.random.pick(&serving);
@@ -74,7 +74,7 @@ impl World {
             return;
         };
         let Ok(saved) = serde_json::from_slice::<Saved>(resumed.leg.body.expose()) else {
-            // It died before anything of it was saved.
+            // The process died before anything of the session was saved.
             self.slots[slot].resumable = None;
             return;
         };
@@ -86,7 +86,7 @@ impl World {
         self.begin(slot, process, Some((leg, found)));
     }
 
-    /// Begins a session of a slot's, in place of the one that its people have left.
+    /// Begins a session of a slot's, in place of the session that its people have left.
     pub(crate) fn begin(
         &mut self,
         slot: usize,
@@ -101,7 +101,7 @@ impl World {
             Some(resumed) => resumed,
             None => match history::find(&*ledger, &of, LOG_ENTRIES_MAX) {
                 Ok(found) => ((SessionId::new(self.mint("session")), Epoch(1)), found),
-                // Nobody is served without the store.
+                // No client is served without the store.
                 Err(_) => return,
             },
         };
@@ -161,7 +161,7 @@ impl World {
             true => seat.limits.clone(),
             false => Arc::new(Limits::of(mode)),
         };
-        // As a hash of the user would have it: some are given the other version, always the same ones.
+        // Some users are given the other version, always the same ones, as a hash of the user would do it.
         let offer = Offer {
             current: self.edition,
             chooses_beside: slot % 2 == 1,
@@ -277,7 +277,7 @@ impl World {
         self.dirty.insert(number);
     }
 
-    /// The people of a slot turn away from the session that they have.
+    /// The people of a slot turn away from their session.
     pub(crate) fn leave(&mut self, slot: usize) {
         let Some(id) = self.slots[slot].live.take() else {
             return;
@@ -295,7 +295,7 @@ impl World {
         self.within_live(id, process, after_us, Of::Hear(input));
     }
 
-    /// Gives the session of a slot something that happens.
+    /// Gives the session of a slot an input.
     pub(crate) fn feed(&mut self, slot: usize, input: Input) {
         if let Some(live) = self.slots[slot].live {
             self.hear(live, input);
@@ -310,7 +310,7 @@ impl World {
         }
     }
 
-    /// Whether the session of a slot is there to be spoken to.
+    /// Whether the session of a slot can be spoken to.
     pub(crate) fn is_served(&self, slot: usize) -> bool {
         let live = self.slots[slot]
             .live
@@ -332,7 +332,7 @@ impl World {
         live.map_or(0, |live| live.generation)
     }
 
-    /// A session takes all that has come for it.
+    /// A session takes all its inputs.
     pub(crate) fn pump(&mut self, id: usize) {
         let Some(mut live) = self.lives[id].take() else {
             return;
@@ -382,7 +382,7 @@ impl World {
         }
     }
 
-    /// Whether its process is.
+    /// Whether its process is dead.
     fn is_dead(&self, live: &Live) -> bool {
         let process = &self.processes[live.process];
         !process.is_up || process.life != live.process_life
@@ -448,7 +448,7 @@ impl World {
         self.take_work(id, live);
     }
 
-    /// What is the host's: the provider, the client, the user's limits, and who listens to events.
+    /// Performs the host's outputs: for the provider, the client, the user's limits, and the subscribers to events.
     fn perform(&mut self, id: usize, live: &mut Live, output: Output) {
         match output {
             Output::CheckRate { call, .. } => {
@@ -545,7 +545,7 @@ impl World {
                 generation,
                 outcome,
             } => {
-                // A connection that was given up meanwhile is heard of no more.
+                // A connection that was given up since has no more events.
                 if live.opening == generation && !live.is_over() {
                     self.connect(id, generation, outcome);
                 }
@@ -595,7 +595,7 @@ impl World {
             }
         }
         self.go_on();
-        // A model that has lost its context, or what was said last, asks again.
+        // A model that has lost its context, or the latest words, asks again.
         if generation > 1 && !is_left && !self.is_calm && !self.random.one_in(4) {
             self.fault(Fault::AskedAgainAfterReconnect);
             self.model_asks_again(slot);
@@ -607,7 +607,7 @@ impl World {
         let Some(live) = self.lives[id].as_deref_mut() else {
             return;
         };
-        // By text nothing is lost but the answer: the request is sent once more.
+        // In text mode only the answer is lost: the request is sent once more.
         if live.session.config().mode == Mode::Text {
             let slot = live.slot;
             return self.model_begins_anew(slot);
@@ -629,7 +629,7 @@ impl World {
     }
 }
 
-/// What its client shows to take a leg over.
+/// The token that its client shows to take a leg over.
 fn token_of(leg: &SessionId) -> Hash {
     let mut token = [0; 32];
     let name = leg.as_str().as_bytes();

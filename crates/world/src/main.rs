@@ -1,5 +1,5 @@
-//! Runs worlds: `windlass-soak --first 1 --seeds 10000`, or one of them with its trace: `--seed 7`. Stops at the first rule
-//! that does not hold, and names the seed; and fails where something never occurred that was to.
+//! Runs worlds: `windlass-soak --first 1 --seeds 10000`, or one of them with its trace: `--seed 7`. Stops at the first rule that does
+//! not hold, and names the seed; and fails if an expected event never occurred.
 
 #![expect(
     clippy::print_stdout,
@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use windlass_world::{Counts, Plan, Violation, run};
 
-/// Worlds with a violation that is known and not mended, each with its cause. Every other seed has to hold.
+/// Worlds with a violation that is known and not fixed, each with its cause. Every other seed has to hold.
 const KNOWN: &[u64] = &[];
 
 const USAGE: &str = "usage: windlass-soak [--first N] [--seeds N] [--sqlite N] [--violations N] | --seed N [--sqlite 1]\n\
      --sqlite N      how many of the worlds have their rows in SQLite\n\
      --violations N  stops after so many worlds with a violation; unless said, after the first that is not known\n";
 
-/// What is asked for on the command line.
+/// The request of the command line.
 struct Request {
     first: u64,
     seeds: u64,
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         seeds: 10_000,
         sqlite: 0,
         replayed: None,
-        // Those that are known end no run.
+        // Known violations end no run.
         violations: 1 + KNOWN.len() as u64,
     };
     for pair in arguments.chunks(2) {
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         Some(seed) => replay(seed, (request.sqlite > 0).then(|| folder.join("0"))),
         None => soak(&request, &folder),
     };
-    // Where no world was in it there is none.
+    // Without worlds in SQLite there is no folder.
     let _ = std::fs::remove_dir_all(&folder);
     code
 }
@@ -116,14 +116,14 @@ fn soak(request: &Request, folder: &Path) -> ExitCode {
     }
 }
 
-/// Which worlds are to be run, and until when.
+/// The worlds to run, and the bound of violations.
 struct Queue {
     next: AtomicU64,
     end: u64,
     violations_left: AtomicU64,
 }
 
-/// Runs worlds that nobody has taken yet, until enough of them have broken a rule.
+/// Runs worlds that no thread has taken yet, until enough of them have broken a rule.
 fn run_worlds(queue: &Queue, request: &Request, folder: &Path) -> (Counts, Vec<(u64, Violation)>) {
     let mut counts = Counts::default();
     let mut violations = Vec::new();

@@ -15,9 +15,9 @@ use windlass_session::names_delivery;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::kind::Mode;
 
-/// How many of its calls a model remembers.
+/// The number of its calls that a model remembers.
 const PAST_MAX: usize = 24;
-/// How far back a model looks for something that is to be done again.
+/// The number of intents back to which a model looks for one to repeat.
 const INTENTS_BACK: usize = 6;
 
 impl World {
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// The model does what the user wants, or what it thinks that the user wants.
+    /// The model does what the user wants, or supposedly wants.
     fn carry_out(&mut self, slot: usize, intent: IntentId) -> IncomingCall {
         let arguments = self.arguments_of(slot, intent);
         let name = self.intents.get(intent).tool.clone();
@@ -150,12 +150,12 @@ impl World {
         self.call(slot, Some(id), name, arguments, intent)
     }
 
-    /// Something that another leg of the conversation, or an earlier session of this one, was asked for.
+    /// Carries out an intent of another leg of the conversation, or of an earlier session of this one.
     fn carry_out_known(&mut self, slot: usize) -> IncomingCall {
         let conversation = self.slots[slot].conversation;
         let back = self.random.index(INTENTS_BACK);
         let known = self.intents.latest_of(conversation, back);
-        // In other words it would be something else, and nobody could know better.
+        // In other words it would be another effect, and the ledger could not know better.
         let known = known.filter(|intent| &*self.intents.get(*intent).tool != tools::MEMO);
         match known {
             Some(intent) => {
@@ -179,7 +179,7 @@ impl World {
             .id
             .as_ref()
             .is_some_and(|id| names_delivery(id, &past.name));
-        // Ids are a leg's own, and by text a turn's.
+        // Ids belong to a leg, and in text mode to a turn.
         let is_by_text = self.slots[slot].mode == Mode::Text;
         let is_own = names_one && !is_by_text && past.leg == self.slots[slot].leg;
         let is_anew = newest.is_none_or(is_other) || !is_own;
@@ -197,7 +197,7 @@ impl World {
     fn ask_again(&mut self, slot: usize, past: &PastCall) -> IncomingCall {
         self.fault(Fault::ReplayedNewId);
         let is_memo = &*past.name == tools::MEMO;
-        // Who has said it in two ways and was told of one would do it twice by saying the other.
+        // A model that has asked in two wordings and was told of one would repeat the effect by using the other.
         let is_fair =
             self.intents.get(past.intent).wordings <= 1 || self.is_lost(slot, past.intent);
         if is_memo && !is_fair {
@@ -224,14 +224,14 @@ impl World {
         self.call(slot, Some(id), past.name.clone(), arguments, past.intent)
     }
 
-    /// Whether the model cannot know what became of an intent, because the connections are gone on which it asked for it, and
-    /// nobody has spoken since. By text each request to a model holds all that it has asked for.
+    /// Whether the model cannot know the outcome of an intent, because the connections of its calls are gone, and no user has spoken
+    /// since. In text mode each request to a model holds all its earlier calls.
     fn is_lost(&self, slot: usize, intent: IntentId) -> bool {
         let generation = self.generation(slot);
         let slot = &self.slots[slot];
         let calls = slot.past.iter().filter(|past| past.intent == intent);
         let mut calls = calls.peekable();
-        // Which connection the call was made on is forgotten with the oldest calls.
+        // The connection of a call is forgotten with the oldest calls.
         let is_known = calls.peek().is_some() && slot.mode == Mode::Voice;
         let are_lost = calls.all(|past| {
             past.session == slot.number
@@ -241,7 +241,7 @@ impl World {
         is_known && are_lost && !self.intents.get(intent).is_answered
     }
 
-    /// By text the model is asked once more.
+    /// In text mode the model is asked once more.
     pub(crate) fn model_begins_anew(&mut self, slot: usize) {
         let live = self.slots[slot].live;
         let Some(live) = live.and_then(|id| self.lives[id].as_deref_mut()) else {
@@ -252,14 +252,14 @@ impl World {
         self.feed(slot, Input::Request(RequestEvent::Sent { number }));
     }
 
-    /// Whether an intent was asked for in the turn of the user's that goes on, in the session that there is.
+    /// Whether an intent was asked for in the user's current turn, in the present session.
     fn is_of_this_turn(&self, slot: usize, intent: IntentId) -> bool {
         let slot = &self.slots[slot];
         let mut calls = slot.past.iter().filter(|past| past.intent == intent);
         calls.any(|past| past.session == slot.number && past.onsets == slot.onsets)
     }
 
-    /// A model that was cut off wants what it has had no answer to.
+    /// A model that was cut off repeats its calls without an answer.
     pub(crate) fn model_asks_again(&mut self, slot: usize) {
         let unanswered = |past: &&PastCall| !past.is_answered;
         let past = self.slots[slot].past.iter().rev().filter(unanswered);
@@ -272,9 +272,9 @@ impl World {
         self.feed(slot, Input::Model(ModelEvent::Calls(calls)));
     }
 
-    /// Something new; often it is what was wanted before, and is wanted a second time.
+    /// A new intent; often the same thing is wanted a second time.
     pub(crate) fn some_intent(&mut self, slot: usize) -> IntentId {
-        // A user who need not be asked about more of the same often has more of it.
+        // A user who need not be asked about such calls often wants more of them.
         if let Some((tool, _)) = self.standing_of(slot)
             && self.random.one_in(3)
         {
@@ -297,7 +297,7 @@ impl World {
         self.begin_intent(slot, name, text)
     }
 
-    /// Of a tool whose arguments are written in many ways.
+    /// Begins an intent for a tool whose arguments are written in many ways.
     fn begin_spelled(&mut self, slot: usize, tool: Arc<str>) -> IntentId {
         let spelled = self.some_spelled(&tool);
         self.intents.begin(UserIntent {

@@ -1,6 +1,6 @@
 //! The moods of a world's store. Knows no store.
 
-/// How the store behaves at present.
+/// The present behaviour of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StoreMood {
     #[default]
@@ -10,6 +10,6 @@ pub(crate) enum StoreMood {
     Full,
     /// It does what it is asked, and its acknowledgement is lost.
     Forgetful,
-    /// It does what it is asked, and is heard to have done so when nobody waits any more.
+    /// It does what it is asked, and its acknowledgement comes when no one waits any more.
     Late,
 }

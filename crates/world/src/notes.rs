@@ -1,4 +1,4 @@
-//! The commits of the store, for the judge: grants, requests and refusals, also those that no session hears of. Knows no rule.
+//! The commits of the store, for the judge: grants, requests and refusals, also the ones that no session hears of. Knows no rule.
 
 use crate::clock::BEGINNING_UNIX_MS;
 use crate::count::{Fault, State};
@@ -19,7 +19,7 @@ const WEEK_MS: u64 = 7 * 24 * 3_600_000;
 pub(crate) enum LedgerNote {
     /// Something was said or done in the conversation.
     Used,
-    /// An attempt is somebody's.
+    /// An attempt was granted to a session.
     Granted(EffectId, AttemptNumber),
     /// The user is asked, by this leg or in place of an earlier request that was answered.
     Asked {
@@ -31,18 +31,18 @@ pub(crate) enum LedgerNote {
         run: Option<(EffectId, AttemptNumber)>,
         at_unix_ms: u64,
     },
-    /// An attempt is somebody's that needs consent, and was asked about nobody.
+    /// An attempt was granted that needs consent, and no user was asked about it.
     Covered(Box<CoveredFacts>),
     Revoked(QuestionNumber),
-    /// The run that an approval has begun is given up.
+    /// The run that an approval has begun was abandoned.
     Abandoned(QuestionNumber),
     Denied(QuestionNumber),
-    /// The tool is another one than was asked about.
+    /// The tool differs from the approved one.
     Changed(QuestionNumber),
-    /// This leg is not the ledger's any more.
+    /// The ledger does not take commands of this leg any more.
     Gone(LegRef, &'static str),
     Left(LegRef),
-    /// Somebody has the leg from now on, whether or not anybody hears that.
+    /// A process has the leg from now on, whether or not it hears that.
     TakenOver(LegRef),
     /// The leg begins, or is said to have begun before.
     Begun(LegRef),
@@ -56,7 +56,7 @@ pub(crate) enum Asker {
     Again,
 }
 
-/// What a reply tells the judge.
+/// The judge's note of a reply.
 pub(crate) fn note_of(command: &Command, reply: &Reply) -> Option<LedgerNote> {
     Some(match (command, reply) {
         (Command::Request(request), Reply::Ask(asked)) => LedgerNote::Asked {
@@ -228,7 +228,7 @@ impl World {
         let Some(asked) = asked.filter(|_| is_wanted && is_first) else {
             return;
         };
-        // The user saw that it was more than a formality, and was asked about that one call.
+        // The user saw a hazard, and was asked about that one call.
         if asked.question.hazards.is_empty() && tools::has_places(asked.question.tool.as_str()) {
             self.judge.standing.push(StandingFacts {
                 conversation: of,
@@ -239,7 +239,7 @@ impl World {
         }
     }
 
-    /// What the user has approved for calls such as this one, and has not taken back.
+    /// The user's approval for calls such as this one, if it was not revoked.
     fn standing_for(&self, of: usize, call: &PlacedCall<'_>) -> Option<&StandingFacts> {
         let place = place_of(call.arguments);
         let offer = self.judge.offers.get(call.leg);
@@ -257,7 +257,7 @@ impl World {
         })
     }
 
-    /// A call that needs consent runs unasked: only where its user has approved such calls, and has not taken that back.
+    /// A call that needs consent runs unasked. That is right only if its user has approved such calls, and has not revoked that.
     fn judge_covered(&mut self, of: usize, covered: CoveredFacts) {
         let CoveredFacts {
             run,
@@ -292,7 +292,7 @@ impl World {
         }
     }
 
-    /// A conversation that was forgotten begins anew: what was known of it is not looked for any more.
+    /// A forgotten conversation begins anew: its earlier facts are not looked for any more.
     fn note_used(&mut self, of: usize) {
         let reference = &self.conversations[of];
         let store = self.any_store();
@@ -374,7 +374,7 @@ impl World {
         self.trace(|| format!("the ledger ASKS {number:?} of {edition:?}"));
     }
 
-    /// A standing approval lets nothing run that its user has to be told of first.
+    /// A standing approval lets no call run if its user has to be told of a hazard first.
     fn note_asked_beside_standing(&mut self, of: usize, question: &Question, leg: &LegRef) {
         let standing = self.standing_for(
             of,
@@ -391,11 +391,11 @@ impl World {
         }
     }
 
-    /// The ledger does not take what a session says that people are talking to.
+    /// The ledger refuses the commands of a session that people are talking to.
     fn judge_gone(&mut self, place: usize, leg: &LegRef, kind: &str) {
-        // The session is told that nothing more of it is kept.
+        // The session is told that its further entries are not kept.
         self.judge.set_values.retain(|set| set.leg != *leg);
-        // Where there are two, or have been, each held the other one for dead and wrote over it.
+        // If two processes have served, each took the other one for dead and wrote over it.
         if self.had_two_owners || self.serving().len() > 1 {
             return;
         }
@@ -408,7 +408,7 @@ impl World {
         let Some(id) = heard.next() else {
             return;
         };
-        // Somebody has taken it over, or it was ended.
+        // A process has taken it over, or it was ended.
         let is_newest = self.judge.epochs.get(&leg.leg) == Some(&leg.epoch);
         if is_newest && !self.judge.left.contains(&leg.leg) {
             let what =
@@ -417,7 +417,7 @@ impl World {
         }
     }
 
-    /// How long something is kept whatever clock is asked, of what is kept for this long by one that is right.
+    /// The time for which something is surely kept by any clock, if a right clock keeps it for `kept_ms`.
     pub(crate) fn surely(&self, kept_ms: u64) -> u64 {
         match self.has_odd_clocks {
             true => kept_ms.saturating_sub(2 * crate::clock::ERROR_MS_MAX),
@@ -425,8 +425,8 @@ impl World {
         }
     }
 
-    /// What time it is in a conversation at most: the latest of what the ledger has of it, and of the clocks of all who may write
-    /// into it.
+    /// The latest possible time in a conversation: the latest of the ledger's, and of the clocks of all processes that may write into
+    /// it.
     pub(crate) fn conversation_time(&self, of: usize) -> u64 {
         let of = &self.conversations[of];
         let store = self.any_store();
@@ -458,52 +458,52 @@ struct PlacedCall<'c> {
     at_unix_ms: u64,
 }
 
-/// What a user has approved for all calls that put things in one place.
+/// A user's approval for all calls that put things in one place.
 #[derive(Clone, Debug)]
 pub(crate) struct StandingFacts {
     pub(crate) conversation: usize,
     pub(crate) question: Question,
-    /// Of the session that asked.
+    /// The edition of the session that asked.
     edition: Edition,
     given_unix_ms: u64,
 }
 
 impl StandingFacts {
-    /// Where its calls put things.
+    /// The place where its calls put things.
     pub(crate) fn place(&self) -> Option<String> {
         place_of(self.question.arguments.expose())
     }
 }
 
-/// Where a call puts things.
+/// The place where a call puts things.
 fn place_of(arguments: &str) -> Option<String> {
     let arguments: Value = serde_json::from_str(arguments).ok()?;
     Some(arguments.get("note")?.as_str()?.to_owned())
 }
 
-/// What the judge has seen of a request.
+/// The judge's observations of an approval request.
 #[derive(Clone, Debug)]
 pub(crate) struct AskedFacts {
     pub(crate) question: Question,
-    /// Of the session that asked.
+    /// The edition of the session that asked.
     pub(crate) edition: Edition,
     pub(crate) is_approved: bool,
     pub(crate) is_denied: bool,
-    /// An approval of it came where the tool was another one.
+    /// An approval of it came after the tool had changed.
     pub(crate) is_changed: bool,
     /// Its answer led to another request.
     pub(crate) is_asked_anew: bool,
-    /// When another request took its place.
+    /// The time when another request took its place.
     pub(crate) replaced_us: Option<u64>,
-    /// When its end was set last.
+    /// The time when its end was last set.
     pub(crate) changed_us: u64,
 }
 
-/// What the judge has seen of a conversation.
+/// The judge's observations of a conversation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConversationFacts {
     pub(crate) begun_unix_ms: Option<u64>,
-    /// Nothing was said in it when it was looked at last.
+    /// Nothing was said in it at the last look.
     pub(crate) is_empty: bool,
     pub(crate) begun_us: u64,
     pub(crate) used_us: u64,

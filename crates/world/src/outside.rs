@@ -1,5 +1,5 @@
-//! The services beyond the handlers, where effects take place: each request lands at a time of its own, or never. The one place
-//! that knows what has happened; neither ledger nor session is asked.
+//! The services beyond the handlers, where effects take place: each request lands at a time of its own, or never. Only this file knows
+//! what has happened; neither ledger nor session is asked.
 
 use crate::executor::{Attempt, AttemptRun};
 use crate::tools::{Edition, Tool};
@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use windlass_store::{AttemptNumber, QuestionNumber};
 use windlass_tool::id::EffectId;
 
-/// Where a version of the tools makes its effects. One knows no key of the other's, and nothing of what it did.
+/// The service for the effects of a version of the tools. It knows no key of the other's, and no effect of the other's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Service {
     Usual,
-    /// Of the version beside the current ones.
+    /// The service of the version beside the current ones.
     Beside,
 }
 
@@ -30,16 +30,16 @@ pub(crate) struct OutsideRequest {
     pub(crate) effect_id: EffectId,
     pub(crate) attempt: AttemptNumber,
     pub(crate) conversation: usize,
-    /// The process that sent it, and which one in its place.
+    /// The process that sent it, and its ordinal in its place.
     pub(crate) process: (usize, u32),
     pub(crate) lease_end_unix_ms: u64,
-    /// How many were sent before it.
+    /// The number of requests that were sent before it.
     pub(crate) number: usize,
     pub(crate) tool: String,
     pub(crate) service: Service,
     /// When its attempt began.
     pub(crate) began_us: u64,
-    /// What it is for, and how that was written.
+    /// The meaning of the request, and its written form.
     pub(crate) meaning: String,
     pub(crate) text: String,
     pub(crate) note: String,
@@ -64,7 +64,7 @@ pub(crate) enum RequestFate {
     },
     /// It never takes effect.
     Lost,
-    /// The service knew its key: what it asks for had happened.
+    /// The service knew its key: the effect had happened.
     Absorbed,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Outside {
 }
 
 impl Outside {
-    /// A request leaves its handler. `None` of a call that changes nothing.
+    /// A request leaves its handler. `None` for a call that changes nothing.
     pub(crate) fn send(
         &mut self,
         conversation: usize,
@@ -110,7 +110,7 @@ impl Outside {
         Some(self.requests.len() - 1)
     }
 
-    /// A request arrives; whether it took effect by itself.
+    /// A request arrives. Returns whether it took effect by itself.
     pub(crate) fn land(&mut self, request: usize, at_us: u64) -> bool {
         let request = &mut self.requests[request];
         if request.fate != RequestFate::InFlight {
@@ -149,7 +149,7 @@ impl Outside {
             })
     }
 
-    /// Whether a service has accepted an effect; one of its attempts, where that is named.
+    /// Whether a service has accepted an effect; with an attempt, that attempt at it.
     pub(crate) fn is_accepted(&self, effect_id: &EffectId, attempt: Option<AttemptNumber>) -> bool {
         let mut requests = self.requests.iter();
         requests.any(|request| {

@@ -1,5 +1,5 @@
-//! Processes on one store: each with its own owner and clock. They crash at any moment, stand still beyond every lease beside
-//! another one, and go on. What they sent before is out there all the same.
+//! Processes on one store: each with its own owner and clock. They crash at any moment, stand still beyond every lease beside another
+//! one, and go on. Their earlier requests are outside all the same.
 
 use crate::agenda::{Due, Of, ServiceCall, Within};
 use crate::clock::ProcessClock;
@@ -30,11 +30,11 @@ const HOUR_MS: u64 = 60 * MINUTE_MS;
 /// Millionths by which a clock runs fast or slow at most: an hour in three weeks.
 const DRIFT_MAX: u64 = 2_000;
 const SWEEP_EVERY_US: u64 = 10_000_000;
-/// While nobody is there for hours, sweeps and upkeep come less often, so that a world takes no longer.
+/// While no user is there for hours, sweeps and upkeep come less often, so that a world takes no longer.
 const RESTING_SWEEP_EVERY_US: u64 = 1_800_000_000;
 const CALM_SWEEP_EVERY_US: u64 = 120_000_000;
 const UPKEEP_EVERY_US: u64 = 600_000_000;
-/// Slices that one upkeep deletes; more than any world has.
+/// The number of slices that one upkeep deletes; more than any world has.
 const SLICES_MAX: usize = 1_000;
 
 /// Rows that outlive every process.
@@ -47,11 +47,11 @@ pub(crate) enum Rows {
 type Round = Pin<Box<dyn Future<Output = (Sweep, Result<Swept, StoreUnavailable>)> + Send>>;
 
 pub(crate) struct Process {
-    /// Counts those that have been in its place.
+    /// The ordinal of the process in its place.
     pub(crate) life: u32,
     pub(crate) is_up: bool,
     pub(crate) is_stopped: bool,
-    /// When it went on after it had been stopped.
+    /// The time when it went on after it had been stopped.
     pub(crate) woke_us: Option<u64>,
     pub(crate) ledger: Arc<QueuedLedger>,
     pub(crate) clock: ProcessClock,
@@ -59,12 +59,12 @@ pub(crate) struct Process {
     pub(crate) crash_in: Option<u32>,
     /// Clients that come back with a resume token, by slot.
     pub(crate) resuming: Vec<(usize, PendingReplies)>,
-    /// Services that wait for the answer to what they have told.
+    /// Services that wait for the answer to their messages.
     pub(crate) calling_back: Vec<(ServiceCall, PendingReplies)>,
-    /// What came for it while it stood still.
+    /// The events for it while it stood still.
     pub(crate) held_back: Vec<Due>,
     is_commit_planned: bool,
-    /// When the last answer of each conversation comes: none overtakes another of its own.
+    /// The time of each conversation's last answer: none overtakes another of its own.
     answered_us: BTreeMap<ConversationId, u64>,
     sweep: Option<Sweep>,
     round: Option<Round>,
@@ -73,7 +73,7 @@ pub(crate) struct Process {
 }
 
 impl World {
-    /// Opens the store for a new process; where it is to stand is the caller's business.
+    /// Opens the store for a new process; the caller chooses its place.
     fn open(&mut self) -> Process {
         let clock = self.some_clock();
         let steady = clock.clone();
@@ -145,7 +145,7 @@ impl World {
         ProcessClock::new(self.clock_us.clone(), offset_ms, drift)
     }
 
-    /// Somebody, or a time server, sets a machine's clock while a process runs.
+    /// A person, or a time server, sets a machine's clock while a process runs.
     pub(crate) fn set_clock(&mut self, place: usize) {
         if !self.has_odd_clocks || self.is_calm {
             return;
@@ -179,7 +179,7 @@ impl World {
         place
     }
 
-    /// Enters something that happens in a process unless it dies before.
+    /// Enters an event in a process, which happens unless the process dies before.
     pub(crate) fn within(&mut self, process: usize, after_us: u64, what: Within) {
         let life = self.processes[process].life;
         let due = Due::Within {
@@ -194,7 +194,7 @@ impl World {
         self.within(process, after_us, Within::Of { live, what });
     }
 
-    /// The processes that somebody can be served by.
+    /// The processes that can serve a user.
     pub(crate) fn serving(&self) -> Vec<usize> {
         let places = 0..self.processes.len();
         places
@@ -202,7 +202,7 @@ impl World {
             .collect()
     }
 
-    /// Nothing of it lives; what it sent is under way.
+    /// The process dies with everything in it. Its requests to the outside go on.
     pub(crate) fn crash(&mut self, place: usize) {
         self.trace(|| format!("process {place} CRASHES"));
         self.judge.disturbances.push(self.now_us);
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    /// Nobody polls it; its clock runs on.
+    /// Stops a process: it is not polled, and its clock runs on.
     pub(crate) fn stop_process(&mut self, place: usize) {
         if matches!(self.rows, Rows::Sqlite(_)) || self.is_calm {
             return;
@@ -289,7 +289,7 @@ impl World {
         self.dirty_all(place);
     }
 
-    /// Has a commit planned where something waits for one.
+    /// Plans a commit if a command waits for one.
     pub(crate) fn plan_commit(&mut self, place: usize) {
         let process = &mut self.processes[place];
         let has_work = process.ledger.take_work();
@@ -334,7 +334,7 @@ impl World {
             self.plan_answer(place, mood, answer);
         }
         if !ledger.is_empty() {
-            // What was kept is tried again while nothing else comes.
+            // Kept batches are tried again even if nothing else comes.
             let after_us = match ledger.waiting().is_empty() {
                 true => 500_000,
                 false => 0,
@@ -345,7 +345,7 @@ impl World {
         self.dirty_all(place);
     }
 
-    /// From now on the store is so, for everybody.
+    /// The store has this mood from now on, for every process.
     pub(crate) fn set_mood(&mut self, mood: StoreMood) {
         if mood != StoreMood::Up || self.mood != StoreMood::Up {
             self.judge.disturbances.push(self.now_us);
@@ -430,7 +430,7 @@ impl World {
         }
     }
 
-    /// How long what is done again and again waits for its next time.
+    /// The wait of a repeated act until its next time.
     fn pause_until_next(&self, usual_us: u64) -> u64 {
         let rest_us = self.rests_until_us.saturating_sub(self.now_us);
         if self.is_calm {
@@ -442,7 +442,7 @@ impl World {
         }
     }
 
-    /// Deletes what has run out.
+    /// Deletes expired rows.
     fn keep_up(&mut self, place: usize) {
         let store = self.processes[place].ledger.store.clone();
         for _ in 0..SLICES_MAX {
@@ -468,7 +468,7 @@ impl World {
         }
     }
 
-    /// Goes on with everything of a process that is no session.
+    /// Polls everything of a process except its sessions.
     pub(crate) fn poll_process(&mut self, place: usize) {
         let mut context = Context::from_waker(Waker::noop());
         let process = &mut self.processes[place];
@@ -517,7 +517,8 @@ impl World {
         self.within(place, after_us, Within::Swept { lookup, finding });
     }
 
-    /// A handler asks the outside about an effect: when it answers, and what. What it saw may be of any moment between.
+    /// A handler asks the outside about an effect. Returns the time and the finding of its answer. The finding may be of any moment
+    /// between.
     pub(crate) fn look_up(&mut self, of: &(EffectId, Service)) -> (u64, Finding) {
         let (effect_id, _) = of;
         let is_done = self.outside.has_happened_at(of);
@@ -541,7 +542,7 @@ impl World {
         (self.random.below(4_000) * 1_000, finding)
     }
 
-    /// Commands of the host's own.
+    /// Applies commands of the host's own.
     pub(crate) fn apply(
         &self,
         place: usize,

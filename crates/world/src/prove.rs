@@ -1,5 +1,5 @@
-//! What is proved of a world as a whole: nothing in it panics, and where it is compared, the same seed gives the same outputs and
-//! each session's journal gives them once more. Knows no single rule beside these.
+//! Properties of a world as a whole: nothing in it panics, and if it is compared, the same seed gives the same outputs and each
+//! session's journal gives them once more. Knows no single rule beside these.
 
 use crate::judge::Rule;
 use crate::world::{Plan, Report, Violation, World};
@@ -17,7 +17,7 @@ use windlass_tool::registry::Registry;
 /// Runs one world to its end, or to the first rule that does not hold.
 pub fn run(plan: &Plan) -> Report {
     let mut first = run_once(plan);
-    // Rows in a folder are there the second time.
+    // A second run would find the first one's rows in a folder.
     if plan.is_compared && plan.folder.is_none() && first.violation.is_none() {
         let second = run_once(plan);
         if (first.digest, &second.violation) != (second.digest, &None) {
@@ -32,7 +32,7 @@ pub fn run(plan: &Plan) -> Report {
 
 fn run_once(plan: &Plan) -> Report {
     let mut world = World::new(plan);
-    // What was counted and traced until a panic is kept; nothing else of the world is looked at after one.
+    // Counts and trace until a panic are kept; nothing else of the world is looked at after one.
     let lived = catch_unwind(AssertUnwindSafe(|| world.live(plan.steps)));
     if let Err(panic) = lived {
         world.broken(Rule::NoPanic, said(&*panic));
@@ -69,7 +69,7 @@ impl fmt::Write for Digest {
     }
 }
 
-/// What a driver writes down of one session, as it would stand in a file.
+/// A driver's journal of one session, as it would stand in a file.
 pub(crate) struct Journal {
     registry: Arc<Registry>,
     lines: Vec<String>,
@@ -110,7 +110,7 @@ impl Journal {
             .push(serde_json::to_string(line).unwrap_or_default());
     }
 
-    /// Reads the lines and runs the session again; what went another way.
+    /// Reads the lines and runs the session again. Returns the first difference.
     pub(crate) fn difference(&self) -> Option<String> {
         let mut replay = None;
         for (number, text) in self.lines.iter().enumerate() {

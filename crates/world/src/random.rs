@@ -4,7 +4,7 @@ pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        // Neighbouring seeds have to give worlds that have nothing in common (Fibonacci hashing).
+        // Neighbouring seeds have to give unrelated worlds (Fibonacci hashing).
         Self((seed ^ 0x5DEE_CE66).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 

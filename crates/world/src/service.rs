@@ -1,5 +1,5 @@
-//! Services that accept a change for later: they do it when they like, or never, and tell its end once, twice, late, before their
-//! acceptance is known, or never. What they tell is true when they tell it first.
+//! Services that accept a change for later: they do it at any time, or never, and report its end once, twice, late, before their
+//! acceptance is known, or never. Their first report is true.
 
 use crate::agenda::{Due, ServiceCall};
 use crate::count::Fault;
@@ -19,10 +19,10 @@ use windlass_tool::kind::Mode;
 
 /// Entries of a log that are read; more than any world has.
 const LOG_ENTRIES_MAX: usize = 100_000;
-/// How often a service sends a message again that was not taken.
+/// The number of times that a service sends a message again that was not taken.
 const TRIES: u32 = 5;
 
-/// How a service ends what it has accepted.
+/// The way in which a service ends an accepted change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServiceConduct {
     Succeeds,
@@ -125,7 +125,7 @@ impl World {
         self.plan_commit(process);
     }
 
-    /// It was not taken.
+    /// The message was not taken.
     pub(crate) fn call_again(&mut self, call: ServiceCall) {
         self.fault(Fault::CallbackNotTaken);
         if let Some(tries_left) = call.tries_left.checked_sub(1) {
@@ -152,7 +152,7 @@ impl World {
                 };
                 self.judge_called_back(&effect, is_end);
             }
-            // It need not be sent again.
+            // The message need not be sent again.
             Some(Reply::TooLate(effect)) => self.judge_too_late(&call, &effect),
             Some(reply) => {
                 let what = format!("{call:?} is answered {reply:?}");

@@ -1,4 +1,4 @@
-//! The end of a world: nothing goes wrong any more, and everything that was begun has to come to its end.
+//! The end of a world: nothing goes wrong any more, and everything that was begun has to end.
 
 use crate::judge::Rule;
 use crate::mood::StoreMood;
@@ -6,8 +6,8 @@ use crate::world::World;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::Input;
 
-/// In this time every deadline of the core has passed, and every request has landed. Four times this, requests have ended by clocks
-/// that are as far apart as they get, and handlers were asked about everything.
+/// In this time every deadline of the core has passed, and every request has landed. In four times this, requests have ended even by the
+/// clocks that differ most, and handlers were asked about everything.
 const SETTLING_US: u64 = 10_000 * 1_000_000;
 /// In this time started changes have ended or timed out.
 const DRAINING_US: u64 = 200 * 1_000_000;
@@ -24,7 +24,7 @@ impl World {
             self.wake(place);
         }
         self.advance(self.now_us + SETTLING_US);
-        // The first may end an answer that was interrupted, the second the turn, the third what was made of late results.
+        // The first may end an answer that was interrupted, the second the turn, the third the answer about late results.
         for _ in 0..3 {
             for slot in 0..self.slots.len() {
                 if self.is_connected(slot) {
@@ -47,7 +47,7 @@ impl World {
         self.judge_ledger();
     }
 
-    /// After the last fault nobody waits for an answer.
+    /// After the last fault every call gets its answer.
     fn everything_settles(&mut self) {
         let lives = self.lives.iter().enumerate();
         let open = lives.filter_map(|(id, live)| {

@@ -1,5 +1,5 @@
-//! Approval requests as the clients of this world see them: what they are shown, what they are told, and what becomes of an answer
-//! that was given in time, wherever it was given.
+//! Approval requests as the clients of this world see them: their contents, their ends, and the results of answers that were given in
+//! time, in any session.
 
 use crate::count::Fault;
 use crate::judge::Rule;
@@ -13,11 +13,11 @@ use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::CallNumber;
 
-/// In this time an answer has come to something.
+/// In this time an answer has a result.
 const ANSWERING_US: u64 = 30_000_000;
-/// How long before its end an answer counts, whatever waits for the store.
+/// The time before a request's end in which an answer counts, whatever waits for the store.
 const IN_TIME_MS: u64 = 30_000;
-/// How long a client may not know yet that another request has taken the place of one.
+/// The time for which a client may not know yet that another request has taken the place of one.
 const TELLING_US: u64 = 20_000_000;
 
 /// A request as a client was shown it.
@@ -27,7 +27,7 @@ pub(crate) struct ShownRequest {
     /// The slot whose client was shown it.
     pub(crate) slot: usize,
     pub(crate) question: QuestionNumber,
-    /// With what it is answered.
+    /// The token that answers it.
     pub(crate) text: String,
     /// The session that has shown it, and its number for it.
     life: usize,
@@ -47,12 +47,12 @@ pub(crate) struct Click {
     call: CallNumber,
     expires_at_unix_ms: u64,
     at_us: u64,
-    /// It was answered within its time that the request is not open.
+    /// The client was told within the request's time that it is not open.
     is_refused: bool,
 }
 
 impl ShownRequest {
-    /// The same with a token that somebody has made up.
+    /// The same with a forged token.
     pub(crate) fn forged(self) -> Self {
         let text = format!("{}.{}", self.question.0, "0f".repeat(16));
         Self { text, ..self }
@@ -96,7 +96,7 @@ impl World {
         self.tokens.push(shown);
     }
 
-    /// A client begins another session, which shows what is open: it drops what it was shown before.
+    /// A client begins another session, which shows the open requests: it drops the earlier ones.
     pub(crate) fn client_begins(&mut self, slot: usize) {
         let shown = self.tokens.iter_mut();
         for shown in shown.filter(|shown| shown.slot == slot) {
@@ -108,7 +108,7 @@ impl World {
         self.slots[live.slot].live == Some(id) && !live.is_client_gone
     }
 
-    /// A client is told what came of a request.
+    /// A client is told the result of a request.
     pub(crate) fn is_told_end(
         &mut self,
         id: usize,
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// A user answers a request: whether that was shown, and has its time.
+    /// A user answers a request. Notes whether it was shown, and is within its time.
     pub(crate) fn clicks(&mut self, token: &ShownRequest, life: usize) {
         let of = token.conversation;
         let Some(live) = self.lives[life].as_deref() else {
@@ -180,7 +180,7 @@ impl World {
         }
     }
 
-    /// What has become of answers that were refused.
+    /// Judges the refused answers.
     pub(crate) fn judge_clicks(&mut self) {
         let now_us = self.now_us;
         let (due, clicks) = std::mem::take(&mut self.judge.clicks)
@@ -195,7 +195,7 @@ impl World {
             if asked.is_approved || asked.is_denied || asked.is_asked_anew || asked.is_changed {
                 continue;
             }
-            // One of two servers is not told what the other writes, a withdrawal for one: its client learns of it with the click.
+            // One of two servers is not told the other's writes, a withdrawal for one: its client learns of it with the click.
             let is_late = |at_us: u64| at_us + TELLING_US < click.at_us;
             let is_replaced = asked
                 .replaced_us
@@ -204,7 +204,7 @@ impl World {
             let Some(row) = row else {
                 continue;
             };
-            // It was done without this request, which the client was told.
+            // The effect was done without this request, which the client was told.
             let is_void = row.state == QuestionState::Closed
                 && (row.effect_id.is_some() || self.had_two_owners);
             if !is_void && !is_replaced {
@@ -214,7 +214,7 @@ impl World {
         }
     }
 
-    /// A client that is there knows the ledger's end of what it is shown.
+    /// A client that is there knows the ledger's end of the request that it is shown.
     pub(crate) fn the_shown_end_is_the_ledgers(&mut self, token: &ShownRequest) {
         let place = (token.conversation, token.question);
         let Some(asked) = self.judge.questions.get(&place) else {
@@ -232,7 +232,7 @@ impl World {
             && !asked.is_changed
             && asked.replaced_us.is_none();
         let disturbances = self.judge.disturbances.iter().copied();
-        // What the store does not let be read is not known.
+        // If the store cannot be read, its state is not known.
         let calm = self.mood == StoreMood::Up
             && is_settled(asked.changed_us)
             && is_settled(token.shown_us)
@@ -243,7 +243,7 @@ impl World {
             && is_open
             && calm
             && is_other
-            // One of two servers is not told what the other writes.
+            // One of two servers is not told the other's writes.
             && !self.had_two_owners
         {
             let what = format!("{token:?} is shown, and the ledger has {asked:?}");
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    /// Another request takes the place of those of its key.
+    /// Another request takes the place of the earlier ones of its key.
     pub(crate) fn note_replaced(&mut self, of: usize, new: &AskedFacts) {
         let (now_us, number) = (self.now_us, new.question.number);
         let time_unix_ms = new.question.asked_at_unix_ms;
@@ -282,7 +282,7 @@ impl World {
             }
         }
         if let Some(old) = lost {
-            // It was done meanwhile without this request, which the client is told.
+            // The effect was done since without this request, which the client is told.
             let row = self.question_of(of, old.number);
             if row.is_some_and(|row| row.state == QuestionState::Closed && row.effect_id.is_some())
             {

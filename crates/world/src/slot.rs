@@ -1,4 +1,4 @@
-//! Session slots: each is one leg of a conversation as its people see it, whatever session it has at the time; and those sessions,
+//! Session slots: each is one leg of a conversation as its people see it, with any session that it has at the time; and those sessions,
 //! which may live on when their people have left.
 
 use crate::clock::ProcessClock;
@@ -20,13 +20,13 @@ use windlass_tool::handler::ReplyNumber;
 use windlass_tool::id::{CallNumber, CallRef, SessionId};
 use windlass_tool::kind::Mode;
 
-/// What a model is like.
+/// The character of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Persona {
     Ordinary,
     /// Asks for the same over and over.
     Loops,
-    /// Asks for what there is not.
+    /// Asks for tools that do not exist.
     Inventive,
 }
 
@@ -37,11 +37,11 @@ pub(crate) struct PastCall {
     pub(crate) name: Arc<str>,
     pub(crate) arguments: Arguments,
     pub(crate) intent: IntentId,
-    /// In which session of its slot.
+    /// The session of its slot.
     pub(crate) session: u32,
     pub(crate) leg: Option<SessionId>,
     pub(crate) generation: u64,
-    /// How often the user had begun to speak.
+    /// The number of times that the user had begun to speak.
     pub(crate) onsets: u64,
     pub(crate) is_answered: bool,
 }
@@ -55,16 +55,16 @@ pub(crate) struct Slot {
     pub(crate) can_ask: bool,
     /// The session that its people talk to.
     pub(crate) live: Option<usize>,
-    /// Counts the sessions that it has had.
+    /// The number of sessions that it has had.
     pub(crate) number: u32,
-    /// The newest session's; one that is taken over keeps it.
+    /// The leg of the newest session; a session that is taken over keeps it.
     pub(crate) leg: Option<SessionId>,
     /// By voice: the session that can be resumed.
     pub(crate) resumable: Option<SessionId>,
     pub(crate) past: Vec<PastCall>,
-    /// How often the user has begun to speak.
+    /// The number of times that the user has begun to speak.
     pub(crate) onsets: u64,
-    /// What the user has asked for, and the model has not done.
+    /// The user's request that the model has not carried out.
     pub(crate) wanted: Option<IntentId>,
 }
 
@@ -102,7 +102,7 @@ impl Slot {
     }
 }
 
-/// The default limits, roomy or ones that are soon reached.
+/// The default limits, either roomy ones or tight ones.
 fn limits(mode: Mode, random: &mut Random) -> Limits {
     let mut limits = Limits::of(mode);
     // Budgets are tested elsewhere; here they would keep most calls from the ledger.
@@ -127,17 +127,17 @@ fn limits(mode: Mode, random: &mut Random) -> Limits {
     }
 }
 
-/// One session, with what carries it.
+/// One session, with its driver and its surroundings.
 pub(crate) struct Live {
     pub(crate) slot: usize,
     pub(crate) process: usize,
-    /// Which of those that were in its place.
+    /// The ordinal of its process among those in the same place.
     pub(crate) process_life: u32,
     pub(crate) session: Session,
     pub(crate) driver: Driver<WorldExecutor>,
     pub(crate) inputs: VecDeque<Input>,
     pub(crate) started_us: u64,
-    /// Its process's.
+    /// The clock of its process.
     pub(crate) clock: ProcessClock,
     pub(crate) generation: u64,
     /// The newest connection that was asked for.
@@ -145,61 +145,60 @@ pub(crate) struct Live {
     pub(crate) is_connected: bool,
     /// It was taken over, or its client has left it.
     pub(crate) is_left: bool,
-    /// Its client's socket is.
+    /// The socket of its client is gone.
     pub(crate) is_client_gone: bool,
-    /// The ledger takes nothing more of it.
+    /// The ledger takes no more commands of it.
     pub(crate) is_superseded: bool,
     pub(crate) is_closed: bool,
     pub(crate) running: BTreeMap<CallRef, Attempt>,
-    /// Calls of handlers that wait for their answers, each by whom and as the how manieth.
+    /// Calls of handlers that wait for their answers, each with its caller and its ordinal.
     pub(crate) asked: BTreeMap<ReplyNumber, (CallRef, u32)>,
     /// Attempts that have asked for all their parts at once.
     pub(crate) all_at_once: BTreeSet<CallRef>,
     pub(crate) last_reply: u64,
-    /// What each call ran with last.
+    /// The latest run of each call.
     pub(crate) runs: BTreeMap<CallNumber, AttemptRun>,
     pub(crate) fates: BTreeMap<CallRef, PlannedFate>,
-    /// Where the world is compared.
+    /// Present if the world is compared.
     pub(crate) journal: Option<Journal>,
     pub(crate) facts: SessionFacts,
 }
 
-/// What becomes of the request of an attempt, once it has left.
+/// The fate of an attempt's request, once it has left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PlannedFate {
     Lost,
     LandsAfter {
         us: u64,
     },
-    /// Its service accepts it, for so long.
+    /// Its service accepts it until this time.
     Accepted {
         until_us: u64,
     },
 }
 
-/// What the judge has seen of one session.
+/// The judge's observations of one session.
 #[derive(Default)]
 pub(crate) struct SessionFacts {
-    /// By connection and provider's id: how often it was asked under, and answered.
+    /// By connection and provider's id: the numbers of calls and answers under it.
     pub(crate) places: BTreeMap<(u64, Arc<str>), DeliveryCount>,
     pub(crate) calls: BTreeMap<CallNumber, CallEnds>,
-    /// A new answer of the model has begun, and nothing came since that takes calls back.
+    /// A new answer of the model has begun, and nothing that takes calls back came since.
     pub(crate) is_unbroken: bool,
-    /// Under which ids was asked in it.
+    /// The ids of calls in it.
     pub(crate) unbroken: BTreeSet<Arc<str>>,
-    /// Over but for what was begun: nobody hears the model.
+    /// Over except for started work: the model is not heard any more.
     pub(crate) is_draining: bool,
-    /// How often the client has answered, and was told what came of it.
+    /// The number of the client's answers, and of the results that it was told.
     pub(crate) clicks: usize,
     pub(crate) results: usize,
-    /// How often the client was shown a question: each may be closed without it.
+    /// The number of approval requests that the client was shown: each may be closed without it.
     pub(crate) shown: usize,
-    /// What it began with, and may tell of.
+    /// The number of things that it began with, and may tell of.
     pub(crate) began_with: usize,
     /// Approved attempts that the log told it to have failed.
     pub(crate) failed_approvals: usize,
-    /// Calls that were accepted, and whose end the session has heard.
-    /// With whether it was told to be in doubt.
+    /// Accepted calls whose end the session has heard, with whether it was told to be in doubt.
     pub(crate) settled: BTreeMap<(CallNumber, Option<AttemptNumber>), bool>,
     /// The last call before the model was given external content.
     pub(crate) tainted_after: Option<CallNumber>,
@@ -207,18 +206,18 @@ pub(crate) struct SessionFacts {
     pub(crate) has_said_taint: bool,
 }
 
-/// What was said of a call, by its number, as the client knows it: an approval runs under that of its question.
+/// The reports about a call, by its number, as the client knows it: an approval runs under the number of its request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CallEnds {
     /// A message has asked for it.
     pub(crate) is_requested: bool,
     /// Answers of its user's that were given to the ledger. Each may have an end of its own.
     pub(crate) answers: u32,
-    /// Questions to the user about it.
+    /// Approval requests to the user about it.
     pub(crate) asked: u32,
     pub(crate) starts: u32,
     pub(crate) ends: u32,
-    /// Answered from what was known.
+    /// Answered from the record.
     pub(crate) deduplicated: u32,
     /// The user wanted it stopped, and that was accepted.
     pub(crate) is_stopped: bool,

@@ -1,5 +1,5 @@
-//! The ways in which one value is written: moments, texts and numbers. What each of them means is known by who has written it, so
-//! that nothing here compares as the ledger does.
+//! The ways in which one value is written: moments, texts and numbers. The writer knows what each of them means, so that nothing here
+//! compares as the ledger does.
 
 use crate::count::Fault;
 use crate::outside::OutsideRequest;
@@ -47,27 +47,27 @@ const NUMBERS: [&[&str]; 6] = [
     &["1000", "1e3", "1000.0", "1.0E+3"],
     &["0.1", "0.10", "1e-1"],
 ];
-/// What nobody sees.
+/// Invisible characters.
 const INVISIBLE: [&str; 3] = ["\u{200b}", "\u{feff}", "\u{2060}"];
 
 /// A turn of a user, by session slot and onset.
 pub(crate) type SpokenTurn = (usize, u64);
 
-/// A change by its tool, its meaning, and whether its text is written only nearly as others of that meaning.
+/// A change by its tool, its meaning, and whether its text is only near to others of that meaning.
 type Written = (String, String, bool);
 
-/// How texts were written.
+/// The spellings of texts.
 #[derive(Default)]
 pub(crate) struct Spellings {
-    /// By the text: which of [`WORDS`] it is, and whether only nearly.
+    /// By the text: its index in [`WORDS`], and whether it is only near.
     texts: BTreeMap<String, (usize, bool)>,
-    /// Since when a change is known in a turn: it began then, or the model was told of it.
+    /// The time since which a change is known in a turn: it began then, or the model was told of it.
     known: BTreeMap<(Written, SpokenTurn), u64>,
-    /// In which turn the ledger was asked for an effect, and when.
+    /// The turn in which the ledger was asked for an effect, and the time.
     requested: BTreeMap<EffectId, (SpokenTurn, u64)>,
 }
 
-/// What one of the tools whose arguments are spelled is to be given.
+/// The input of a tool whose arguments are spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spelled {
     words: usize,
@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    /// Arguments that mean this, as a model writes them; nearly, where it is one turn of the user's.
+    /// Arguments with this meaning, as a model writes them. With `may_be_near`, in one turn of the user's, some are only near to it.
     pub(crate) fn spell(&mut self, spelled: Spelled, may_be_near: bool) -> Arguments {
         let is_near = may_be_near && self.random.one_in(3);
         let text = match (is_near, self.random.one_in(3)) {
@@ -139,7 +139,7 @@ impl World {
 }
 
 impl Spellings {
-    /// What arguments mean; `None` of what nobody has written.
+    /// The meaning of arguments; `None` for arguments that no model has written.
     pub(crate) fn meaning_of(&self, arguments: &Value) -> Option<String> {
         let text = arguments.get("text")?.as_str()?;
         let (words, _) = *self.texts.get(text)?;
@@ -188,8 +188,8 @@ impl Spellings {
         self.requested.insert(effect.clone(), (turn, at_us));
     }
 
-    /// Whether a change may be another than an earlier one of the same tool and meaning: it is written only nearly as that, and the
-    /// earlier one was not known in the turn in which it was asked for.
+    /// Whether a change may differ from an earlier one of the same tool and meaning: its spelling is only near, and the earlier one was
+    /// not known in the turn of the request.
     pub(crate) fn are_told_apart(&self, earlier: &OutsideRequest, later: &OutsideRequest) -> bool {
         let is_near = |request: &OutsideRequest| self.texts.get(&request.text).map(|text| text.1);
         let (Some(was_near), Some(is_near)) = (is_near(earlier), is_near(later)) else {

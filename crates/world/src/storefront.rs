@@ -1,5 +1,5 @@
-//! The store as a process sees it: behind a queue, slow, down, full, with acknowledgements that get lost. What is committed, and
-//! what is kept for another try, the driver's own backlog decides. Knows no rule of the ledger.
+//! The store as a process sees it: behind a queue, slow, down, full, with lost acknowledgements. The driver's own backlog decides which
+//! batches are committed, and which are kept for another try. Knows no rule of the ledger.
 
 use crate::count::{Seen, kind_of, states_of};
 use crate::mood::StoreMood;
@@ -18,7 +18,7 @@ use windlass_store::{
 use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
 use windlass_tool::id::{ClientId, ConversationId, EffectId, TenantId, UserId};
 
-/// Batches that are kept where the store takes none; more than any world has.
+/// The number of batches that are kept if the store takes none; more than any world has.
 const KEPT_MAX: usize = 100_000;
 
 /// A store that fails as its mood says.
@@ -49,7 +49,7 @@ impl FaultyStore {
         std::mem::take(&mut *lock(&self.seen))
     }
 
-    /// Without any fault: for those who see everything.
+    /// The store without any fault: for observers of the whole world.
     pub(crate) fn inner(&self) -> &dyn Store {
         &*self.inner
     }
@@ -259,7 +259,7 @@ impl Blocks for FaultyStore {
     }
 }
 
-/// Where the answer to one batch will be.
+/// The place for the answer to one batch.
 type AnswerPlace = Arc<Mutex<Option<Committed>>>;
 
 /// The ledger of one process: batches wait until the world has them committed, and answers until the world gives them.
@@ -311,7 +311,7 @@ impl QueuedLedger {
         lock(&self.queue).is_empty() && lock(&self.backlog).is_empty()
     }
 
-    /// Whether the store has not taken something that must not be lost.
+    /// Whether the backlog keeps a batch that must not be lost.
     pub(crate) fn keeps_something(&self) -> bool {
         !lock(&self.backlog).is_empty()
     }
@@ -326,7 +326,7 @@ impl QueuedLedger {
         waiting.into_values().collect()
     }
 
-    /// Has the first batches of some conversations committed, or what was kept for another try.
+    /// Has the first batches of some conversations committed, or the ones kept for another try.
     pub(crate) fn commit(&self, of: &[ConversationRef], batches_max: usize) -> Vec<PendingAnswer> {
         let mut batches = Vec::new();
         let mut places = Vec::new();

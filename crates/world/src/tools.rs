@@ -75,30 +75,31 @@ pub(crate) const NAMES: [&str; 50] = [
     "end_voice_session",
 ];
 
-/// The one whose results hold external content.
+/// The tool whose results hold external content.
 pub(crate) const EXTERNAL: &str = "search";
-/// The one that changes nothing and goes on by itself.
+/// The tool that changes nothing and goes on by itself.
 pub(crate) const CRAWL: &str = "crawl";
-/// The one whose free text is a part of what it means: in other words it is another effect.
+/// The tool whose free text is a part of its meaning: in other words it is another effect.
 pub(crate) const MEMO: &str = "memo";
-/// Those whose arguments are written in every way that means the same: a moment, and a number.
+/// The tools whose arguments are written in every way that means the same: a moment, and a number.
 pub(crate) const MEET: &str = "meet";
 pub(crate) const WIRE: &str = "wire";
-/// Those whose user may say yes once for all calls with the same note, which says where they put things. The second one goes on by itself.
+/// The tools whose user may approve all calls with the same note at once. The note is the place where they put things. The second tool
+/// goes on by itself.
 pub(crate) const FILE: &str = "file";
 pub(crate) const ARCHIVE: &str = "archive";
 pub(crate) const PLACES: [&str; 2] = ["here", "there"];
-/// The one whose handler calls [`STAGE`] for each of its parts, before it does what it does itself.
+/// The tool whose handler calls [`STAGE`] for each of its parts, before its own work.
 pub(crate) const TRIP: &str = "trip";
 /// A change that no model asks for. It names the trip and the part of it.
 pub(crate) const STAGE: &str = "stage";
 pub(crate) const STAGES: u32 = 2;
-/// What handlers keep for a conversation, each a whole number.
+/// The values that handlers keep for a conversation, each a whole number.
 pub(crate) const KEPT: [&str; 3] = ["one", "two", "three"];
 /// The member of a result that numbers it.
 pub(crate) const TAG: &str = "n";
 
-/// A handler as the registry knows it; what it does is in `handlers`.
+/// A handler as the registry knows it. Its behaviour is in `handlers`.
 struct Simulated {
     has_lookup: bool,
 }
@@ -120,7 +121,7 @@ impl OutcomeLookup for Simulated {
     }
 }
 
-/// What the tools are at present: they change while sessions and approval requests are open.
+/// The present edition of the tools: it changes while sessions and approval requests are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Edition {
     First,
@@ -129,13 +130,12 @@ pub(crate) enum Edition {
     /// Another schema under the same version.
     OtherSchema,
     OtherVersion,
-    /// A version that lies beside the current ones. Its handlers ask services of their own, which know nothing of what the others
-    /// did.
+    /// A version that lies beside the current ones. Its handlers ask services of their own, which do not know the others' effects.
     Beside,
 }
 
 impl Edition {
-    /// Those that are the current ones for a while.
+    /// The editions that are the current ones for a while.
     pub(crate) const CURRENT: [Self; 4] = [
         Self::First,
         Self::OtherCode,
@@ -151,13 +151,13 @@ impl Edition {
         }
     }
 
-    /// The edition that a tool is of, for those who see everything.
+    /// The edition of a tool, for observers of the whole world.
     pub(crate) fn of(tool: &Tool) -> Option<Self> {
         let mut all = Self::CURRENT.into_iter().chain([Self::Beside]);
         all.find(|edition| format!("{edition:?}") == tool.documentation)
     }
 
-    /// Whether another version lies beside it: it goes and comes while sessions have it.
+    /// Whether another version lies beside it: that version goes and comes while sessions have it.
     fn has_beside(self) -> bool {
         self != Self::OtherCode
     }
@@ -167,12 +167,12 @@ impl Edition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) current: Edition,
-    /// It has the version beside the current one, where there is one.
+    /// It has the version beside the current one, if there is one.
     pub(crate) chooses_beside: bool,
 }
 
 impl Offer {
-    /// As those have them who are no session.
+    /// The tools outside any session.
     pub(crate) fn of(current: Edition) -> Self {
         Self {
             current,
@@ -180,7 +180,7 @@ impl Offer {
         }
     }
 
-    /// What the session's model calls.
+    /// The edition that the session's model calls.
     pub(crate) fn edition(self) -> Edition {
         match self.chooses_beside && self.current.has_beside() {
             true => Edition::Beside,

@@ -1,5 +1,5 @@
-//! The user and the user's program: wants something, speaks, types, interrupts, approves and denies, and does each of it once too
-//! often, too late, somewhere else, or with somebody else's token.
+//! The user and the user's program: wants something, speaks, types, interrupts, approves and denies, and does each of it once too often,
+//! too late, elsewhere, or with another user's token.
 
 use crate::count::Fault;
 use crate::shown::ShownRequest;
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    /// The user begins to speak: something new, or something once more.
+    /// The user begins to speak, about something new or a repeat.
     fn user_wants(&mut self, slot: usize) {
         let intent = self.some_intent(slot);
         let wanted = self.intents.get(intent);
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// The user speaks into what the model says ("uh, yes, please"), and a model asks for the same again.
+    /// The user speaks into the model's words ("uh, yes, please"), and a model asks for the same again.
     fn user_barges_in(&mut self, slot: usize) {
         if !self.is_connected(slot) {
             return;
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// By text: the client's connection breaks while a change runs, and the user types the message again.
+    /// In text mode: the client's connection breaks while a change runs, and the user types the message again.
     fn user_types_again(&mut self, slot: usize) {
         let is_running = self.slots[slot]
             .live
@@ -109,7 +109,7 @@ impl World {
         self.model_asks_again(slot);
     }
 
-    /// The user wants a task stopped, wherever it was begun, and whatever has become of it.
+    /// The user wants a task stopped, wherever it was begun, and whatever its state.
     fn user_cancels_task(&mut self, slot: usize) -> bool {
         let of = self.conversations[self.slots[slot].conversation].clone();
         let store = self.any_store();
@@ -138,7 +138,7 @@ impl World {
         true
     }
 
-    /// The user wants one call stopped: one of the last, or one that there is not.
+    /// The user wants one call stopped: one of the last, or one that does not exist.
     fn user_stops_call(&mut self, slot: usize) {
         if self.random.one_in(2) && self.user_cancels_task(slot) {
             return;
@@ -154,7 +154,7 @@ impl World {
         self.feed(slot, Input::Client(ClientEvent::Cancel { call, way }));
     }
 
-    /// The user wants to be asked again: about what stands, or about what does not.
+    /// The user revokes a standing approval, or one that does not exist.
     fn user_revokes(&mut self, slot: usize) {
         let conversation = self.slots[slot].conversation;
         let standing = self.judge.standing.iter().rev();
@@ -314,7 +314,7 @@ impl World {
             let place = (token.conversation, token.question);
             self.judge.approved.insert(place);
         }
-        // A client may want it remembered, also where nobody offered that.
+        // A client may want an approval remembered, even if that was not offered.
         let remember = approved && self.random.one_in(2);
         if remember && is_meant && is_known {
             let place = (token.conversation, token.question);
@@ -328,7 +328,7 @@ impl World {
         };
         let mut inputs = VecDeque::new();
         if let Some(live) = self.lives[id].as_deref_mut() {
-            // Where the store cannot be read, the client is told so by the host, and nobody else has heard it.
+            // If the store cannot be read, the host tells the client so, and no one else has heard it.
             let heard = live.driver.answer(&token.text, said, &mut inputs);
             if heard.is_err() {
                 return;

@@ -1,5 +1,5 @@
-//! The world itself: virtual time, what is due, and one step after another. Who does what in a step is in the files of those who
-//! do it; what must hold is in `judge`.
+//! The world itself: virtual time, due events, and one step after another. Each party's acts in a step are in a file of its own; `judge`
+//! has the invariants.
 
 use crate::agenda::{Agenda, Due};
 use crate::count::{Counts, Fault};
@@ -29,13 +29,13 @@ const COMPARED_EVERY: u64 = 50;
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
-    /// Things that somebody does; what follows from them is not counted.
+    /// The number of acts; their consequences are not counted.
     pub steps: u32,
-    /// Whether everything that happens is written down.
+    /// Whether every event is written down.
     pub is_traced: bool,
-    /// Whether it is run twice, and each session of it once more from its journal, and what comes out is compared.
+    /// Whether the world is run twice, and each session of it once more from its journal, and the outputs are compared.
     pub is_compared: bool,
-    /// An empty folder for the rows, which are in SQLite then; else they are in memory.
+    /// An empty folder for the rows, which are in SQLite then; otherwise they are in memory.
     pub folder: Option<PathBuf>,
 }
 
@@ -58,13 +58,13 @@ pub struct Violation {
     pub what: String,
 }
 
-/// What came of a world.
+/// The result of a world.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub violation: Option<Violation>,
     pub trace: Vec<String>,
     pub counts: Counts,
-    /// Of all outputs, where the world is compared.
+    /// The digest of all outputs, if the world is compared.
     pub digest: Option<u64>,
 }
 
@@ -78,28 +78,28 @@ pub(crate) struct World {
     pub(crate) processes: Vec<Process>,
     pub(crate) conversations: Vec<ConversationRef>,
     pub(crate) slots: Vec<Slot>,
-    /// Sessions by their number in this world; `None` of one that is gone, or is at work.
+    /// Sessions by their number in this world; `None` for one that is gone, or is being run.
     pub(crate) lives: Vec<Option<Box<Live>>>,
-    /// Sessions for which something may have come.
+    /// Sessions that may have input.
     pub(crate) dirty: BTreeSet<usize>,
     pub(crate) mood: StoreMood,
-    /// Clocks are set while nobody runs.
+    /// Clocks are set while no process runs.
     pub(crate) has_odd_clocks: bool,
     /// Models write one value in many ways.
     pub(crate) has_spellings: bool,
-    /// Two processes have served at a time, and each holds the other one for dead.
+    /// Two processes have served at a time, and each takes the other one for dead.
     pub(crate) had_two_owners: bool,
     pub(crate) outside: Outside,
     pub(crate) intents: Intents,
     pub(crate) judge: Judge,
     /// Newest last.
     pub(crate) tokens: Vec<ShownRequest>,
-    /// Of the tools that new sessions have.
+    /// The edition of the tools that new sessions have.
     pub(crate) edition: Edition,
     pub(crate) limits: StoreLimits,
     /// Days pass in it.
     pub(crate) is_long: bool,
-    /// Nobody is there until then.
+    /// No user is there until then.
     pub(crate) rests_until_us: u64,
     /// Nothing goes wrong any more.
     pub(crate) is_calm: bool,
@@ -213,7 +213,7 @@ impl World {
         self.processes[process].is_stopped
     }
 
-    /// Lets time pass, and what is due in it happen.
+    /// Lets time pass, with its due events.
     pub(crate) fn advance(&mut self, until_us: u64) {
         self.go_on();
         while !self.is_broken() {
@@ -249,7 +249,7 @@ impl World {
         self.clock_us.store(now_us, Ordering::Relaxed);
     }
 
-    /// When which session has something due next.
+    /// The next deadline, and its session.
     fn next_deadline(&self) -> Option<(u64, usize)> {
         let lives = self.lives.iter().enumerate();
         let due = lives.filter_map(|(id, live)| {
@@ -289,7 +289,7 @@ impl World {
         }
     }
 
-    /// Everybody for whom something has come takes it.
+    /// Every session and process with new input takes it.
     pub(crate) fn go_on(&mut self) {
         loop {
             while let Some(live) = self.dirty.pop_first() {
@@ -298,7 +298,7 @@ impl World {
                     return;
                 }
             }
-            // A dead one is followed at once; a stopped one is held for dead.
+            // A dead process is followed at once; a stopped one is taken for dead.
             if self.serving().is_empty() {
                 self.start_process();
             }
@@ -321,7 +321,7 @@ impl World {
     }
 }
 
-/// What a store keeps, and for how long.
+/// The limits of a store.
 fn limits(is_long: bool, random: &mut Random) -> StoreLimits {
     const HOUR_MS: u64 = 60 * 60 * 1_000;
     let usual = StoreLimits::default();
@@ -330,7 +330,7 @@ fn limits(is_long: bool, random: &mut Random) -> StoreLimits {
     }
     StoreLimits {
         effect_ms: *random.pick(&[24, 24, 72, 240]) * HOUR_MS,
-        // Many are kept for longer than what was done in them.
+        // Many conversations are kept for longer than the effects in them.
         conversation_ms: *random.pick(&[24, 240, 720, 720, 720]) * HOUR_MS,
         ..usual
     }

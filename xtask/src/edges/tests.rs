@@ -1,8 +1,8 @@
-//! The architecture as it should be, and what is refused beside it.
+//! The architecture as it should be, and refused changes of it.
 
 use super::*;
 
-/// The architecture as it should be, one line for each edge's user and what it needs.
+/// The architecture as it should be, one line for each edge: its user and its target.
 fn sound() -> Vec<(&'static str, &'static str)> {
     let mut edges: Vec<(&str, &str)> = PLACES
         .iter()
@@ -91,7 +91,7 @@ fn a_pure_crate_may_not_reach_the_async_runtime_by_any_way() {
         &[("tantivy", "tokio")],
         &["windlass-knowledge v0.1.0 → tantivy v0.1.0 → tokio v0.1.0"],
     );
-    // What carries the runtime's users upwards is refused in every crate on the way.
+    // An edge to the runtime is refused in every crate that reaches it.
     check(
         &[("windlass-tool", "tokio-util"), ("windlass-tool", "tokio")],
         &[
@@ -118,7 +118,7 @@ fn an_engine_on_demand_may_bring_its_client_and_nothing_else() {
     ]);
     let graph = |edges: &[_]| Graph::parse(&tree(edges, &members())).without_opt_in_engines();
     assert_eq!(check_graph(&graph(&edges)).len(), 0);
-    // What everybody builds is judged without the exception.
+    // The default build is judged without the exception.
     let usual = Graph::parse(&tree(&edges, &members()));
     assert_eq!(check_graph(&usual).len(), 1);
     edges.extend([("windlass-knowledge", "other"), ("other", "tokio")]);

@@ -1,13 +1,25 @@
-//! Rules for source code: how it opens, how long it may be, what it may not be called, and no sign of unfinished work.
-//! Relies on rustfmt's layout instead of parsing.
+//! Rules for source code: its opening, its length, its names, its comments, and no sign of unfinished work. Relies on rustfmt's layout
+//! instead of parsing.
 
 use crate::report::Problem;
 
 const FILE_LINES_ADVISED: usize = 500;
 const FUNCTION_LINES_ADVISED: usize = 70;
 
-/// Names that say nothing of what is inside.
+/// Names that say nothing of the content.
 const EMPTY_NAMES: &[&str] = &["common", "helper", "helpers", "manager", "util", "utils"];
+
+/// Openers of comments that hide the subject of their sentence: it is a noun.
+const HIDDEN_SUBJECTS: &[&str] = &[
+    "Nobody ",
+    "Of ",
+    "One that ",
+    "That which ",
+    "Those ",
+    "What ",
+    "Where there ",
+    "Whoever ",
+];
 
 /// Signs of unfinished work in any language, as whole words. Each is cut in two, so that this file keeps the rule.
 const MARKS: &[&str] = &[
@@ -59,9 +71,19 @@ pub(super) fn check_rust(file: &str, content: &str) -> Vec<Problem> {
     problems
 }
 
-/// Advice on length, which breaks no rule: a file is one thought, however long.
+/// Advice on length and comments, which breaks no rule: a file is one thought, however long.
 pub(super) fn advise(file: &str, content: &str) -> Vec<Problem> {
     let mut advice = Vec::new();
+    for (index, line) in content.lines().enumerate() {
+        let opener = hidden_subject(line).filter(|_| !file.contains("/tests/"));
+        if let Some(opener) = opener {
+            let text = format!(
+                "opens a comment with `{}`: name its subject",
+                opener.trim_end()
+            );
+            advice.push(Problem::at(file, index + 1, text));
+        }
+    }
     let length = content.lines().count();
     if length > FILE_LINES_ADVISED && !is_test(file) {
         advice.push(Problem::of_file(
@@ -79,6 +101,13 @@ pub(super) fn advise(file: &str, content: &str) -> Vec<Problem> {
         }
     }
     advice
+}
+
+fn hidden_subject(line: &str) -> Option<&'static str> {
+    let comment = line.trim_start().strip_prefix("//")?;
+    let text = comment.trim_start_matches(['/', '!']).strip_prefix(' ')?;
+    let mut openers = HIDDEN_SUBJECTS.iter().copied();
+    openers.find(|opener| text.starts_with(opener))
 }
 
 /// Tests are data: a table split over several functions would only be harder to read.
@@ -185,6 +214,17 @@ mod tests {
         let longest = format!("//! A.\n{}", "// b\n".repeat(499));
         check_advice(&longest, &[]);
         check_advice(&format!("{longest}// c\n"), &["has 501 lines"]);
+    }
+
+    #[test]
+    fn a_comment_without_a_subject_is_pointed_out() {
+        let hidden = "//! A.\n/// What is left.\n    // Those of a turn.\n//! Of each call.\n";
+        let advised = ["rs:2: opens a comment with `What`", "`Those`", "`Of`"];
+        check_advice(hidden, &advised);
+        check_advice(
+            "//! A.\n/// The rest.\n// Whatever\nlet a = \"// What\";\n",
+            &[],
+        );
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use crate::report::Problem;
 
-/// Where the table is.
+/// The path of the table.
 pub(super) const TABLE: &str = "tests/requirements.md";
 
-/// Columns: the requirement, the file, the test's name, and what holds in place of the requirement where that is ruled otherwise.
+/// Columns: the requirement, the file, the test's name, and the rule that holds instead, where there is one.
 const COLUMNS: usize = 4;
 const HEAD: &str = "| what is required | file | test | what holds instead |";
 
-/// `read` gives a file of the project; `None` where there is none.
+/// `read` gives a file of the project; `None` for a missing one.
 pub(super) fn check(content: &str, read: impl Fn(&str) -> Option<String>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut rows = 0;
@@ -56,7 +56,7 @@ fn check_row(line: &str, read: impl Fn(&str) -> Option<String>) -> Result<(), St
     }
 }
 
-/// What becomes of a test that a row names.
+/// Whether the test that a row names is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Run,
@@ -80,7 +80,7 @@ fn standing_in_rust(source: &str, name: &str) -> Standing {
     )
 }
 
-/// A method of a test case. Its name begins as those do that are run.
+/// A method of a test case. Python runs only methods whose names begin with `test`.
 fn standing_in_python(source: &str, name: &str) -> Standing {
     if !name.starts_with("test") {
         return Standing::Missing;

@@ -1,5 +1,4 @@
-//! What a request pays for showing who it is, in the form in which the benches measure it: the way of every request, without
-//! its socket.
+//! The cost of authenticating a request, in the form in which the benches measure it: the way of every request, without its socket.
 
 use super::{Access, Grant, KeyChange, KeyFile, NewKey, Purpose, Showing, TicketTerms};
 use crate::clock;

@@ -1,5 +1,5 @@
-//! The file of API keys in the data folder: named keys as hashes, with what each lets its holder do. A writer holds
-//! its lock and puts a whole new file in its place. Knows no request.
+//! The file of API keys in the data folder: named keys as hashes, with the rights of each key's holder. A writer holds the file's lock
+//! and puts a whole new file in its place. Knows no request.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ const FILE_NAME: &str = "access_keys.json";
 const LOCK_NAME: &str = "access_keys.lock";
 /// Bytes of the file; 100,000 keys take less.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// What every key begins with, so that one is known where it lies about.
+/// The prefix of every key, so that a leaked key is recognized.
 pub(crate) const KEY_PREFIX: &str = "wlk_";
 /// Characters of a key's name.
 const NAME_CHARACTERS_MAX: usize = 64;
@@ -31,14 +31,14 @@ pub(crate) struct StoredKey {
     pub(crate) created_at_unix_ms: u64,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) roles: BTreeSet<Role>,
-    /// Whose key it is. A key of nobody is a program's, which may name users.
+    /// The owner of the key. A key without an owner is a program's, which may name users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) user: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tenant: Option<TenantId>,
 }
 
-/// What a new key is made with.
+/// The properties of a new key.
 pub(crate) struct NewKey {
     pub(crate) name: String,
     pub(crate) roles: BTreeSet<Role>,
@@ -130,7 +130,7 @@ impl KeyFile {
             }
         };
         let unreadable_json = |error: serde_json::Error| unreadable(error.to_string());
-        // Before the rest, which another version may write otherwise.
+        // Checked before the rest, which another version may write otherwise.
         let form: Form = serde_json::from_slice(&text).map_err(unreadable_json)?;
         if form.version > VERSION {
             return Err(KeyFileError::Newer {
@@ -154,14 +154,14 @@ impl KeyFile {
             path: self.path.clone(),
             source,
         };
-        // Before anything is made.
+        // Checked before anything is made.
         if let KeyChange::Add { key, .. } = &change
             && !is_name(&key.name)
         {
             let name = key.name.clone();
             return Err(KeyFileError::BadName { name });
         }
-        // Until it is dropped, nobody else changes the file.
+        // Until the lock is dropped, no other process changes the file.
         let _lock = self.lock().map_err(unwritable)?;
         let mut keys = self.read()?;
         let made = match change {

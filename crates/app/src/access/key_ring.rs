@@ -1,5 +1,5 @@
-//! The API keys as a running server has them: found by their hashes, and read anew when their file changes, so that a revoked
-//! one ends what it began. Knows no request.
+//! The API keys as a running server has them: found by their hashes, and read anew when their file changes, so that the sessions of a
+//! revoked key end. Knows no request.
 
 use super::key_file::{KeyFile, KeyFileError, StoredKey};
 use arc_swap::ArcSwap;
@@ -33,7 +33,7 @@ struct HeldKey {
     is_withdrawn: watch::Sender<bool>,
 }
 
-/// By what a file is known to be the same.
+/// The marks by which an unchanged file is recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     changed: Option<SystemTime>,

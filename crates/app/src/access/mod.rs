@@ -1,5 +1,5 @@
-//! Who may come in: by an API key, by a ticket, by a token of an OpenID provider, by the page's cookie, or because a proxy says
-//! so. Decides who a caller is; knows no route, no session and no tool.
+//! The authentication of callers: by an API key, by a ticket, by a token of an OpenID provider, by the page's cookie, or by a proxy's
+//! word. Decides who a caller is; knows no route, no session and no tool.
 
 pub(crate) mod cost;
 mod ended;
@@ -30,14 +30,14 @@ use windlass_runtime::caller::{Proven, Validity};
 use windlass_runtime::client_key::ClientKey;
 use windlass_tool::kind::Mode;
 
-/// What stands before a ticket in `Sec-WebSocket-Protocol`.
+/// The prefix of a ticket in `Sec-WebSocket-Protocol`.
 const TICKET_PROTOCOL: &str = "ticket.";
 
 /// The address at the other end of a connection, in the extensions of each of its requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SocketPeer(pub(crate) IpAddr);
 
-/// Who may come in to one server.
+/// The rules of one server for who may use it.
 pub(crate) struct Access {
     pub(crate) is_required: bool,
     pub(crate) keys: Arc<KeyRing>,
@@ -49,7 +49,7 @@ pub(crate) struct Access {
     proxy: Option<ProxyRule>,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Voice,
@@ -62,7 +62,7 @@ pub(crate) enum Purpose {
     Other,
 }
 
-/// What a request shows of its caller.
+/// The evidence that a request gives of its caller.
 #[derive(Clone, Copy)]
 pub(crate) struct Showing<'a> {
     pub(crate) headers: &'a HeaderMap,
@@ -85,12 +85,12 @@ pub(crate) enum Refused {
     Unavailable(&'static str),
 }
 
-/// A caller, and by what it is known.
+/// A caller, and the means by which it is known.
 #[derive(Clone, Debug)]
 pub(crate) struct Identified {
     pub(crate) proven: Proven,
     pub(crate) means: Means,
-    /// The key that stands behind it, where one does.
+    /// The key behind the caller, if there is one.
     pub(crate) key: Option<KeyId>,
 }
 
@@ -146,7 +146,7 @@ impl Access {
         })
     }
 
-    /// Who a caller has proven to be; `None` where it has proven nothing, and does not have to.
+    /// The proven identity of a caller; `None` where it has proven nothing, and does not have to.
     pub(crate) async fn identify(
         &self,
         showing: Showing<'_>,
@@ -209,7 +209,7 @@ impl Access {
             .ok_or(Refused::Invalid("the key behind this ticket was revoked"))
     }
 
-    /// Who somebody is whom a grant speaks for, where the key behind it still counts.
+    /// The caller that a grant names, if the key behind the grant still counts.
     fn of_grant(&self, grant: Grant, means: Means) -> Option<Identified> {
         let validity = match &grant.key {
             Some(key) => self.keys.validity(key)?,
@@ -245,7 +245,7 @@ impl Access {
         }
     }
 
-    /// A cookie that does not count is none.
+    /// An invalid cookie counts as none.
     fn by_page(&self, headers: &HeaderMap) -> Option<Identified> {
         let mut shown = cookies(headers, PAGE_COOKIE);
         let now_unix_ms = clock::now_unix_ms();
@@ -346,7 +346,7 @@ fn open_to_all(address: SocketAddr, why: &str) -> Failure {
     ))
 }
 
-/// Whether a text can be the name of a user: of a sensible length, without characters that nobody sees.
+/// Whether a text can be the name of a user: of a sensible length, without invisible characters.
 pub(crate) fn is_user_name(name: &str) -> bool {
     !name.is_empty()
         && name.chars().count() <= users::NAME_CHARACTERS_MAX

@@ -25,7 +25,7 @@ impl ProxyRule {
         })
     }
 
-    /// The user whom the proxy names. Two such headers, a name of odd characters, or a header from anywhere else, name nobody.
+    /// The user whom the proxy names. Two such headers, a name of odd characters, or a header from any other address name no user.
     pub(super) fn user(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<Proven> {
         let is_proxy = |peer: IpAddr| self.addresses.iter().any(|range| range.contains(peer));
         if !peer.is_some_and(is_proxy) {

@@ -14,12 +14,12 @@ use windlass_tool::private;
 pub(crate) const FILE_NAME: &str = "signed_out.txt";
 const FORM: &str = "windlass-signed-out";
 const VERSION: u32 = 1;
-/// Cookies that are remembered. Each was once given to somebody who had proven who it is.
+/// Cookies that are remembered. Each was once given to a user with a proven identity.
 const COOKIES_MAX: usize = 100_000;
 /// Bytes of the file that are read: more than all of these take.
 const BYTES_MAX: u64 = 32 << 20;
 
-/// Why it is not known what was signed out, or cannot be kept.
+/// Why the signed-out cookies are not known, or cannot be kept.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SignedOutError {
     #[error("the list of signed-out browsers {} cannot be read: {cause}; restore it, or remove it: then cookies count again that were signed out", .path.display())]
@@ -46,7 +46,7 @@ pub(crate) struct SignedOut {
 #[derive(Default)]
 struct Ended {
     until_unix_ms: HashMap<String, u64>,
-    /// Lines of the file, those that have run out among them.
+    /// Lines of the file, expired ones included.
     lines: usize,
 }
 
@@ -105,7 +105,7 @@ impl SignedOut {
     }
 }
 
-/// Only a digest is kept: the cookie itself might be of use to somebody.
+/// Only a digest is kept: a thief could use the cookie itself.
 fn name(cookie: &str) -> String {
     hex(&ids::digest(cookie.as_bytes()))
 }
@@ -141,7 +141,7 @@ fn read(path: &Path, now_unix_ms: u64) -> Result<Ended, SignedOutError> {
     let mut ended = Ended::default();
     for line in lines {
         ended.lines += 1;
-        // The last line is cut where the machine stopped in the middle of it; then nobody was told that it was written.
+        // The last line is cut where the machine stopped in the middle of it; then its writing was never confirmed.
         let Some((name, until)) = line.split_once(' ') else {
             continue;
         };
@@ -199,7 +199,7 @@ mod tests {
         assert!(!text.contains("cookie"), "{text:.200}");
         let late = open(NOW + 400_000);
         assert!(!late.has("cookie 100"));
-        // The next one takes those from the file that have run out.
+        // The next entry removes the expired ones from the file.
         late.add("cookie 500", NOW + 500_000, NOW + 400_000)
             .unwrap();
         let text = fs::read_to_string(folder.path().join(FILE_NAME)).unwrap();

@@ -1,5 +1,5 @@
-//! What the server signs for browsers: tickets, which are good for one use within a minute, and the page's cookie. Both say who
-//! somebody is. Knows keys by their ids alone, and no route.
+//! The tokens that the server signs for browsers: tickets, which are good for one use within a minute, and the page's cookie. Both say
+//! who a caller is. Knows keys by their ids alone, and no route.
 
 use super::key_ring::KeyId;
 use super::signed_out::{SignedOut, SignedOutError};
@@ -15,16 +15,16 @@ use windlass_tool::id::TenantId;
 use windlass_tool::kind::Mode;
 use windlass_tool::rights::Role;
 
-/// What every ticket begins with.
+/// The prefix of every ticket.
 pub(crate) const TICKET_PREFIX: &str = "wlt_";
 /// The cookie of a browser that is signed in on the page.
 pub(crate) const PAGE_COOKIE: &str = "windlass_page";
-/// Bytes of a text that is looked at at all.
+/// The longest text that is read, in bytes.
 const TEXT_BYTES_MAX: usize = 8 * 1024;
 /// How often used tickets are forgotten whose time is over, where there is no room.
 const SWEEP_MS: u64 = 1_000;
 
-/// By what a caller is known.
+/// The means by which a caller is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Means {
     Key,
@@ -34,7 +34,7 @@ pub(crate) enum Means {
     Proxy,
 }
 
-/// Who somebody is, in writing.
+/// The identity of a caller, in writing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Grant {
     pub(crate) tenant: TenantId,
@@ -44,7 +44,7 @@ pub(crate) struct Grant {
     /// The name of the zone in which the user lives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) zone: Option<Arc<str>>,
-    /// The key that stands behind it: with it, the grant ends.
+    /// The key behind the grant: if the key ends, the grant ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<KeyId>,
 }
@@ -84,7 +84,7 @@ impl Grant {
     }
 }
 
-/// What a ticket is for; or what it is used for. What a ticket leaves out, it does not ask.
+/// The terms of a ticket, or of its use. A term that the ticket leaves out is not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TicketTerms {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -276,7 +276,7 @@ pub(super) fn cookie(
     )
 }
 
-/// Something in a form that travels, and that nobody else can make.
+/// Encodes a value in a form that can travel and that only this server can make.
 pub(super) fn seal(key: &ClientKey, purpose: Purpose, value: &impl Serialize) -> String {
     let text = serde_json::to_vec(value).expect("grants are plain JSON");
     let mut sealed = base64_simd::URL_SAFE_NO_PAD.encode_to_string(text);

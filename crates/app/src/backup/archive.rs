@@ -122,7 +122,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Reads the list, and holds it against what the archive has.
+    /// Reads the list, and compares it with the archive's files.
     pub(super) fn open(file: File) -> Result<Self, ArchiveError> {
         let mut zip = ZipArchive::new(BufReader::new(file)).map_err(|error| match error {
             ZipError::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
@@ -135,7 +135,7 @@ impl Reader {
             Ok(list) => list.take(LIST_BYTES_MAX).read_to_end(&mut text)?,
             Err(_) => return Err(ArchiveError::Unknown),
         };
-        // Before the rest, which another version may write otherwise.
+        // Checked before the rest, which another version may write otherwise.
         let form: Form = serde_json::from_slice(&text).map_err(|_| ArchiveError::Unknown)?;
         if form.windlass_backup > FORM {
             return Err(ArchiveError::Newer {
@@ -182,7 +182,7 @@ impl Reader {
         }
         let mut hashing = Hashing::new(entry.take(file.bytes.saturating_add(1)));
         io::copy(&mut hashing, target).map_err(|error| match error.kind() {
-            // What the archive's own checksums find.
+            // Errors that the archive's own checksums find.
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other => {
                 damaged(&error.to_string())
             }
@@ -208,7 +208,7 @@ pub(super) fn is_name(name: &str) -> bool {
         && name != LIST
 }
 
-/// Counts and hashes what is read.
+/// Counts and hashes the bytes that are read.
 struct Hashing<R> {
     content: R,
     bytes: u64,

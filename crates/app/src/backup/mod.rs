@@ -1,5 +1,5 @@
-//! Everything of a data folder that is not made again by itself, in one file, while a server goes on using it; and a data folder out of such
-//! a file. Knows which files those are; none of their contents.
+//! A backup: everything of a data folder that is not made again by itself, in one file, while a server goes on using the folder; and a
+//! data folder out of such a file. Knows which files those are; none of their contents.
 
 mod archive;
 
@@ -21,24 +21,24 @@ use windlass_store::{DATABASE_FILE, LOCK_FILE, SqliteStore, check_database, copy
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::private;
 
-/// Where a backup has the files of an audit that lies outside of its data folder.
+/// The backup's folder for the files of an audit outside of the data folder.
 const AUDIT_OUTSIDE: &str = "audit-outside";
 /// Folders in folders.
 const LEVELS_MAX: usize = 16;
 
-/// What came of a backup.
+/// The result of a backup.
 pub(crate) struct Made {
     pub(crate) files: usize,
     pub(crate) bytes: u64,
-    /// What of the data folder is not in it, each with the reason.
+    /// The parts of the data folder that are not in it, each with the reason.
     pub(crate) left_out: Vec<String>,
 }
 
-/// What came of a restoration.
+/// The result of a restoration.
 pub(crate) struct Restored {
     pub(crate) files: usize,
     pub(crate) made_at: String,
-    /// Where the files of the audit are, if they belong elsewhere.
+    /// The place of the audit's files, if they belong elsewhere.
     pub(crate) audit_outside: Option<PathBuf>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn make(config: &Config, target: &Path) -> Result<Made, Failure> {
     options.create(true).truncate(false);
     let part = beside(target, ".part");
     let file = options.open(&part).map_err(failed)?;
-    // Until the file is closed, no other backup has the same name.
+    // The lock keeps other backups from this name until the file is closed.
     file.try_lock()
         .map_err(|_| failure(target, "another backup is being written to it"))?;
     // A backup that was killed has left them.
@@ -77,7 +77,7 @@ pub(crate) fn make(config: &Config, target: &Path) -> Result<Made, Failure> {
     let made = match written.and_then(|made| removed.map(|()| made).map_err(failed)) {
         Ok(made) => made,
         Err(failure) => {
-            // What is left of it says that it is no backup, by its name.
+            // A left-over file says by its name that it is no backup.
             let _ = remove_file(&part);
             return Err(failure);
         }
@@ -91,7 +91,7 @@ fn write(config: &Config, file: File, copy: &Path) -> Result<Made, Failure> {
     let data = &*config.folders.data;
     remove_file(copy).map_err(|error| failure(copy, error))?;
     copy_database(data, copy).map_err(Failure::of)?;
-    // Without these two the rest is worth nothing, and a server that has a database has them.
+    // The rest is worthless without these two, and a server that has a database has them.
     for name in [client_key::FILE_NAME, client_key::LEDGER_FILE_NAME] {
         let path = data.join(name);
         if !path.is_file() {
@@ -121,10 +121,10 @@ fn write(config: &Config, file: File, copy: &Path) -> Result<Made, Failure> {
     Ok(made)
 }
 
-/// What becomes of a file or a folder at the top of a data folder.
+/// How a file or a folder at the top of a data folder is treated.
 enum Place {
     Taken,
-    /// It is taken in another way, or says nothing beyond a process.
+    /// It is backed up in another way, or matters to one process only.
     Passing,
     LeftOut(&'static str),
 }
@@ -162,7 +162,7 @@ impl Taking {
         added.map_err(|error| failure(path, error))
     }
 
-    /// Takes a folder with everything in it, but what has a way of its own.
+    /// Adds a folder with everything in it, except files that are backed up in another way.
     fn folder(&mut self, folder: &Path, prefix: &str, levels: usize) -> Result<(), Failure> {
         let failed = |error: io::Error| failure(folder, error);
         let mut entries = fs::read_dir(folder)
@@ -199,7 +199,7 @@ impl Taking {
             } else if kind.is_file() {
                 match File::open(&path) {
                     Ok(file) => {
-                        // What is written meanwhile is for the next backup.
+                        // Bytes that are written meanwhile belong to the next backup.
                         let bytes = file.metadata().map_err(failed)?.len();
                         self.add(&name, &path, file.take(bytes))?;
                     }
@@ -231,7 +231,7 @@ impl Taking {
         Ok(())
     }
 
-    /// Names what the configuration keeps elsewhere.
+    /// Lists the folders that the configuration keeps elsewhere.
     fn settings(&mut self, config: &Config) {
         if let Some(folder) = config.journal.folder.as_deref()
             && !is_within(folder, &config.folders.data)
@@ -263,7 +263,7 @@ pub(crate) fn restore(archive: &Path, data: &Path) -> Result<Restored, Failure> 
     let part = beside(&data, ".restoring");
     private::create_folder(folder).map_err(failed)?;
     private::create_folder(&part).map_err(failed)?;
-    // Until the process ends, no other one restores to the same folder or uses it.
+    // The lock keeps other processes from this folder until this one ends.
     let lock = lock(&part)?;
     empty(&part).map_err(failed)?;
     let restored = fill(&mut reader, archive, &part).and_then(|restored| {
@@ -280,7 +280,7 @@ pub(crate) fn restore(archive: &Path, data: &Path) -> Result<Restored, Failure> 
         Ok(restored)
     });
     if restored.is_err() {
-        // What is left of it says that it is no data folder, by its name.
+        // A left-over folder says by its name that it is no data folder.
         let _ = fs::remove_dir_all(&part);
     }
     drop(lock);
@@ -326,7 +326,7 @@ fn fill(reader: &mut Reader, archive: &Path, part: &Path) -> Result<Restored, Fa
             .extract(file, &mut target)
             .map_err(|error| failure(archive, error))?;
     }
-    // What a server would refuse at its start is refused here, under the archive's name.
+    // Files that a server would refuse at its start are refused here, under the archive's name.
     let usable = check_database(part).map_err(|error| error.to_string());
     let usable = usable.and_then(|()| match ClientKey::open(part).and(ledger_key(part)) {
         Ok(_) => Ok(()),

@@ -1,5 +1,5 @@
-//! What the log of a conversation has of messages that were answered: the form of those entries, how they are written, and how
-//! they are found when a message comes again. Knows no turn.
+//! The entries of a conversation's log for messages that were answered: their form, how they are written, and how they are found when a
+//! message comes again. Knows no turn.
 
 use super::conversation::{AnswerNames, Conversation, Message};
 use super::record::TurnRecord;
@@ -14,7 +14,7 @@ use windlass_tool::json::hex;
 
 /// Bytes of one answer that are kept.
 const KEPT_BYTES_MAX: usize = 192 * 1024;
-/// Answers to one message that are kept: to its first form, to those that it was edited to, and others that were wanted.
+/// The most answers that are kept for one message: for its first form, for its edits, and for repeats that asked for another answer.
 const ANSWERS_MAX: u32 = 32;
 
 /// An answer that the log has an entry for.
@@ -24,7 +24,7 @@ struct Kept {
     stream: String,
 }
 
-/// Takes into memory what the log has of a message that memory does not know.
+/// Takes the log's entries about a message into memory, if memory does not know the message.
 pub(super) fn recall(
     conversation: &Conversation,
     store: &dyn Store,
@@ -57,7 +57,7 @@ pub(super) fn recall(
     Ok(())
 }
 
-/// The same for a message that is known by an idempotency key: the answer that the key was given.
+/// The same for a message that is known by an idempotency key: the answer to that key.
 pub(super) fn recall_key(
     conversation: &Conversation,
     store: &dyn Store,
@@ -87,7 +87,7 @@ pub(super) fn recall_key(
     Ok(KnownKey::Same)
 }
 
-/// The same where no answer is kept beside what was changed.
+/// The same where the log keeps no answer, only the change.
 pub(super) fn known_key(
     reference: &ConversationRef,
     store: &dyn Store,
@@ -103,11 +103,11 @@ pub(super) fn known_key(
     })
 }
 
-/// What is known of an idempotency key.
+/// Whether an idempotency key was used before, and with the same content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KnownKey {
     New,
-    /// It came with the same before; the answer is in memory where there is one.
+    /// It came with the same before; the answer is in memory if it was kept there.
     Same,
     /// It came with something else.
     Conflict,
@@ -118,7 +118,7 @@ pub(super) fn key_entry(key: &Message) -> NewEntry {
     entry(key.id.clone(), &key.id, content_body(key))
 }
 
-/// What keeps the answer of a turn that is over, under all names of its message. None where nobody can ask for it again.
+/// The entries that keep the answer of a turn that is over, under all names of its message. Empty where no client can ask for it again.
 pub(super) fn answer_entries(
     names: AnswerNames,
     record: &TurnRecord,
@@ -129,7 +129,7 @@ pub(super) fn answer_entries(
         keys,
         answers,
     } = names;
-    // Without an id of its own a message is known by its key alone.
+    // A message without an id of its own is known by its key alone.
     let Some(message) = message.or_else(|| keys.first().cloned()) else {
         return Vec::new();
     };
@@ -153,7 +153,7 @@ pub(super) fn answer_entries(
         .collect()
 }
 
-/// The name of the message that answers these questions. It is the same when the message comes again.
+/// The name of the message that answers these approval requests. It is the same when the message comes again.
 pub(super) fn approval_of(questions: &[QuestionNumber]) -> Message {
     let numbers = questions.iter().map(|number| number.0.to_string());
     Message {
@@ -162,8 +162,8 @@ pub(super) fn approval_of(questions: &[QuestionNumber]) -> Message {
     }
 }
 
-/// The entry that keeps an answer given without a stream, for a client that sends it again. The ledger has what became of
-/// an effect, and nothing of a tool that changes nothing.
+/// The entry that keeps an answer given without a stream, for a client that sends it again. The ledger has the outcome of an effect,
+/// but none of a tool that changes nothing.
 pub(super) fn confirmation_entry(
     question: QuestionNumber,
     approved: bool,

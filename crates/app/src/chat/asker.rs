@@ -1,4 +1,4 @@
-//! Who asks by text, and what its request uses of the server. Knows no conversation.
+//! The caller of a request by text, and its use of the server. Knows no conversation.
 
 use windlass_runtime::caller::Caller;
 use windlass_runtime::text::TurnMemory;
@@ -7,7 +7,7 @@ use windlass_store::Beginner;
 /// A caller whose request begins a turn.
 pub(crate) struct Asker {
     pub(crate) caller: Caller,
-    /// The same, as its conversations are counted.
+    /// The party whose conversations are counted.
     pub(crate) beginner: Beginner,
     /// The memory that the turn holds, as it is counted.
     pub(crate) memory: TurnMemory,

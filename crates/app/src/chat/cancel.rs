@@ -1,5 +1,5 @@
-//! Calls that a user wants stopped without a socket: which session of the conversation has the call, and who may ask. Knows no HTTP;
-//! what may be stopped is the session's to say.
+//! Stops a user's calls without a socket: finds the session of the conversation that has the call, and checks the caller. Knows no
+//! HTTP; the session decides which calls may be stopped.
 
 use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, unavailable};
@@ -22,8 +22,9 @@ pub(crate) struct WantedCancel {
 }
 
 impl ChatHost {
-    /// Stops a call of the conversation's sessions by text. [`ChatRefusal::Unknown`] where the caller has no such conversation: who
-    /// asks for another's learns nothing of it. [`ChatRefusal::Busy`] where no session has the call but one that does not answer.
+    /// Stops a call of the conversation's sessions by text. [`ChatRefusal::Unknown`] where the caller has no such conversation: a
+    /// caller who asks for another's learns nothing of it. [`ChatRefusal::Busy`] where the only session that may have the call does not
+    /// answer.
     pub(crate) async fn cancel(
         &self,
         caller: &Caller,
@@ -52,7 +53,7 @@ impl ChatHost {
         let mut is_busy = false;
         for session in sessions {
             match session.stop(call, STOP_PATIENCE).await {
-                // Another one may have it.
+                // Another session may have it.
                 StopAnswer::Outcome(CancelOutcome::Ended) | StopAnswer::NotHere => {}
                 StopAnswer::Outcome(outcome) => return Ok(outcome),
                 StopAnswer::Busy => is_busy = true,

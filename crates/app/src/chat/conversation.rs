@@ -1,5 +1,5 @@
-//! One conversation that the server holds: whose it is, whether a turn of it runs, and the turns that can be heard again. What was
-//! said and done is in the store. Knows no model and no HTTP.
+//! One conversation that the server holds: its owner, whether a turn of it runs, and the turns that can be heard again. The store has
+//! its contents. Knows no model and no HTTP.
 
 use super::record::{TurnReader, TurnRecord, TurnWriter};
 use super::whose::Whose;
@@ -17,7 +17,7 @@ use windlass_tool::id::CallNumber;
 /// Turns of one conversation that can be heard again from memory, and their bytes.
 const RECORDS_MAX: usize = 8;
 const RECORDED_BYTES_MAX: usize = 64 * 1024;
-/// Answers to questions whose outcome is at hand.
+/// The most answers to approval requests whose outcome is kept in memory.
 const ANSWERS_MAX: usize = 64;
 const KEYS_MAX: usize = 64;
 /// About how many bytes a conversation takes beside its words, and the name of a message takes.
@@ -46,12 +46,12 @@ struct ConversationState {
     turns: VecDeque<KnownTurn>,
     /// The client's own account of a conversation that the store does not have.
     told: Vec<HistoryEntry>,
-    /// What the session by voice is to answer first.
+    /// The request that the session by voice has to answer first.
     pending_request: Option<String>,
     answers: VecDeque<KnownAnswer>,
     /// Idempotency keys that clients have used, the newest ones.
     keys: VecDeque<Message>,
-    /// Its sessions by text that have not ended: that of the turn, and those whose calls run on behind their turns.
+    /// Its sessions by text that have not ended: the turn's, and those whose calls run on after their turns.
     sessions: Vec<CallStopper>,
 }
 
@@ -66,7 +66,7 @@ struct KnownTurn {
     answers: u32,
 }
 
-/// What the answer of a turn is kept as.
+/// The names under which the answer of a turn is kept.
 pub(super) struct AnswerNames {
     pub(super) message: Option<Message>,
     pub(super) keys: Vec<Message>,
@@ -74,20 +74,20 @@ pub(super) struct AnswerNames {
     pub(super) answers: u32,
 }
 
-/// A message of the client's, as far as it is told from others.
+/// A message of the client's, with the marks that tell it from others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     /// The client's id of it.
     pub(crate) id: String,
-    /// The hash of what it says, where that is known: another text under the same id is an edited message.
+    /// The hash of its content, where that is known: another text under the same id is an edited message.
     pub(crate) content: Option<[u8; 32]>,
 }
 
-/// The outcome of an answer to an approval request, as its client is told.
+/// The outcome of an answer to an approval request, for its client.
 #[derive(Clone, Debug)]
 pub(crate) struct Confirmation {
     pub(crate) response: Arc<ToolResponse>,
-    /// Something had changed since the question was put: the one that took its place, as JSON.
+    /// The new approval request as JSON, if something had changed since the first one.
     pub(crate) asked_anew: Option<serde_json::Value>,
     /// It stays the same, however often it is asked for.
     pub(crate) is_final: bool,
@@ -105,7 +105,7 @@ struct KnownAnswer {
 }
 
 impl KnownAnswer {
-    /// Whether what comes of it is not known yet.
+    /// Whether its outcome is still to come.
     fn is_awaited(&self) -> bool {
         self.outcome.borrow().is_none() && self.outcome.has_changed().is_ok()
     }
@@ -138,11 +138,11 @@ fn written_bytes(value: &impl serde::Serialize) -> usize {
     }
 }
 
-/// Who gives an answer.
+/// Whether this caller gives an answer, or joins another.
 pub(crate) enum AnswerClaim {
-    /// The same answer is being given, or was: what comes of it.
+    /// The same answer is being given, or was: its outcome.
     Joined(Outcome),
-    /// It is to be given, and what comes of it told here.
+    /// The answer is to be given, and its outcome sent here.
     First(watch::Sender<Option<Confirmation>>),
 }
 
@@ -155,30 +155,30 @@ pub(super) enum RecordedEnd {
     Unanswered,
 }
 
-/// What a message comes to.
+/// The result of a message's arrival.
 pub(crate) enum Claim {
     /// It is answered, or was, and can be heard here.
     Known(TurnReader),
-    /// Another one is being answered, to somebody who listens.
+    /// Another message is being answered, to a client that listens.
     Busy,
-    /// Its turn is to be run, written at the one end and read at the other.
+    /// Its turn has to run, written at the one end and read at the other.
     New {
         record: Arc<TurnRecord>,
         writer: TurnWriter,
         reader: TurnReader,
-        /// Its id is that of an earlier message that said something else.
+        /// Its id is that of an earlier message with other content.
         edits: bool,
     },
 }
 
-/// What a client brings to be answered.
+/// A message that a client brings to be answered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
-    /// By what it is known when it comes again.
+    /// The name by which it is known when it comes again.
     pub(crate) message: Option<Message>,
-    /// The same, as the client's idempotency key says it.
+    /// The same message, named by the client's idempotency key.
     pub(crate) key: Option<Message>,
-    /// Another answer is wanted than the one that it had.
+    /// The client wants another answer than the first one.
     pub(crate) again: bool,
     /// It does not give way to a turn that runs, but waits for it.
     pub(crate) waits: bool,
@@ -187,7 +187,7 @@ pub(crate) struct Delivery {
 }
 
 impl Conversation {
-    /// `told` is the client's own account of what was said, for a log that has nothing of it.
+    /// `told` is the client's own account of the conversation, for a log that has nothing of it.
     pub(super) fn new(reference: ConversationRef, whose: Whose, told: Vec<HistoryEntry>) -> Self {
         Self {
             reference,
@@ -215,7 +215,7 @@ impl Conversation {
         self.turn.lock().await
     }
 
-    /// The same where none runs now.
+    /// The same, but `None` while a turn runs.
     pub(super) fn try_turn(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         self.turn.try_lock().ok()
     }
@@ -225,7 +225,7 @@ impl Conversation {
         self.written_behind.store(last.0, Ordering::Relaxed);
     }
 
-    /// The entry behind which stands what the turn that runs writes; `None` where none runs.
+    /// The last entry before those of the running turn; `None` where no turn runs.
     pub(super) fn written_behind(&self) -> Option<EntryNumber> {
         let last = EntryNumber(self.written_behind.load(Ordering::Relaxed));
         self.is_busy().then_some(last)
@@ -256,7 +256,7 @@ impl Conversation {
         };
     }
 
-    /// A session of it is about to begin. Whether it is the first of those that memory knows of.
+    /// A session of it is about to begin. True for the first session that memory knows of.
     pub(super) fn begins_first(&self) -> bool {
         !self.has_begun.swap(true, Ordering::Relaxed)
     }
@@ -273,7 +273,7 @@ impl Conversation {
         self.lock().sessions.clone()
     }
 
-    /// Counts a session whose turn is over until what is given is dropped: once everything that it has begun has ended.
+    /// Counts a session whose turn is over, until the result is dropped: that is when all its calls have ended.
     pub(super) fn ending(&self) -> EndingSession {
         self.ending.send_modify(|sessions| *sessions += 1);
         EndingSession(self.ending.clone())
@@ -303,7 +303,7 @@ impl Conversation {
         self.used().saturating_add(idle_ms) <= now && !self.is_busy()
     }
 
-    /// Whether nobody needs it: no turn of it runs or is read, and nothing that one has begun.
+    /// Whether it is not in use: no turn of it runs or is read, and no call that a turn has begun.
     pub(crate) fn rests(&self) -> bool {
         let state = self.lock();
         let is_needed = |turn: &KnownTurn| !turn.record.is_over() || turn.record.has_readers();
@@ -384,7 +384,7 @@ impl Conversation {
         }
     }
 
-    /// What comes of an answer to a request that was given here; `None` where none was, or memory has it no more.
+    /// The outcome of an approval that was given here; `None` without one, or where memory has lost it.
     pub(super) fn outcome_of(
         &self,
         question: QuestionNumber,
@@ -441,8 +441,8 @@ impl Conversation {
         });
     }
 
-    /// A turn that has ended, while none other runs: one that never ran, or that has no answer, is forgotten, and its message may be sent
-    /// again. One that was broken off before its answer was complete is answered when its message comes again.
+    /// Notes the end of a turn, while no other turn runs. A turn that never ran, or has no answer, is forgotten, and its message may be
+    /// sent again. If a turn was broken off before its answer was complete, it is answered when its message comes again.
     pub(super) fn note_end(&self, record: &Arc<TurnRecord>, end: RecordedEnd) {
         let mut state = self.lock();
         match end {
@@ -488,11 +488,10 @@ impl Conversation {
         }
     }
 
-    /// Whether the same answer to a question is being given already, or was. Of many at once one gives it, and the others hear
-    /// what came of it.
+    /// Claims the right to answer an approval request. The first of several equal answers is given, and the others share its outcome.
     pub(crate) fn claim_answer(&self, question: QuestionNumber, approved: bool) -> AnswerClaim {
         let mut state = self.lock();
-        // An outcome that never came, or that may be another one the next time, is none.
+        // An answer without an outcome, or with one that may change the next time, does not count.
         state
             .answers
             .retain(|known| match &*known.outcome.borrow() {
@@ -516,7 +515,7 @@ impl Conversation {
         AnswerClaim::First(teller)
     }
 
-    /// What the session by voice is to answer first.
+    /// Sets the request that the session by voice has to answer first.
     pub(crate) fn ask_by_voice(&self, pending_request: Option<String>) {
         self.lock().pending_request = pending_request;
     }
@@ -525,7 +524,7 @@ impl Conversation {
         self.lock().pending_request.take()
     }
 
-    /// What the client told of the conversation when it began, once.
+    /// Takes the history that the client gave when the conversation began. Empty after the first time.
     pub(crate) fn take_told(&self) -> Vec<HistoryEntry> {
         std::mem::take(&mut self.lock().told)
     }
@@ -571,7 +570,7 @@ impl ConversationState {
         known.is_some_and(|(known, _)| !known.says_what(message))
     }
 
-    /// A turn begins, or is taken in. Older ones are forgotten where there are too many, but never one that runs.
+    /// A turn begins, or is taken in. If there are too many, older ones are forgotten, but never a running one.
     fn begin_turn(&mut self, turn: KnownTurn) {
         let (mut turns, mut bytes) = (0, 0);
         let mut kept: Vec<bool> = self
@@ -611,7 +610,7 @@ impl KnownTurn {
 }
 
 impl Message {
-    /// Whether it says what another one of its id does, as far as both are known.
+    /// Whether both have the same content, as far as both are known.
     fn says_what(&self, other: &Self) -> bool {
         self.content.is_none() || other.content.is_none() || self.content == other.content
     }

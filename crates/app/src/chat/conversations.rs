@@ -1,5 +1,4 @@
-//! The conversations that are in memory, bounded in bytes and in time, and the way to those that the store alone has. Knows
-//! no model and no HTTP.
+//! The conversations in memory, bounded in bytes and in time, and the way to those that only the store has. Knows no model and no HTTP.
 
 use super::conversation::Conversation;
 use super::whose::{Foreign, Whose, admit};
@@ -19,7 +18,7 @@ use windlass_store::{
 };
 use windlass_tool::id::{ConversationId, TenantId, UserId};
 
-/// How often those are looked for whose time is up.
+/// How often expired conversations are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(crate) struct Conversations {
@@ -41,7 +40,7 @@ type Place = (TenantId, ConversationId);
 
 struct Known {
     conversation: Arc<Conversation>,
-    /// As they were counted last: when it began, or when its last turn had ended.
+    /// Bytes at the last count: at its beginning, or after its last turn.
     bytes: usize,
 }
 
@@ -49,9 +48,9 @@ struct Known {
 #[derive(Debug)]
 pub(crate) enum NoEntry {
     Foreign(Foreign),
-    /// It would be a new one, and somebody has as many as its share.
+    /// It would be a new one, and the party has as many as its share.
     Crowded(PartyKind),
-    /// Whose it is cannot be read.
+    /// Its owner cannot be read.
     Unavailable(StoreUnavailable),
 }
 
@@ -66,7 +65,7 @@ pub(crate) struct Entered {
 enum Begun {
     /// It is there, and its log is empty.
     Empty,
-    /// Something was said in it, or nobody knows.
+    /// It has entries, or the store cannot say.
     Unknown,
     Foreign,
 }
@@ -81,12 +80,12 @@ impl Conversations {
         }
     }
 
-    /// What was committed last.
+    /// The store, as of the last commit.
     pub(crate) fn store(&self) -> &dyn Store {
         self.shared.ledger.store()
     }
 
-    /// Has commands carried out behind everything that was asked of the conversation before.
+    /// Has commands carried out after everything that was asked of the conversation before.
     pub(crate) async fn commit(
         &self,
         conversation: ConversationRef,
@@ -99,8 +98,8 @@ impl Conversations {
         self.shared.ledger.apply(batch).await
     }
 
-    /// Before a conversation's log is read from its beginning: what waits to be written of it is written, and what a dead process
-    /// had begun is settled.
+    /// Prepares a conversation's log for a reading from its beginning: waiting entries are written, and the calls of a dead process are
+    /// settled.
     pub(crate) async fn settle(&self, conversation: &ConversationRef) {
         let settled = self.commit(conversation.clone(), vec![Command::Settle]);
         if let Err(error) = settled.await {
@@ -118,7 +117,7 @@ impl Conversations {
         known.filter(|known| !known.is_forgotten(now, self.idle_ms))
     }
 
-    /// As the store has it, without a check of its owner.
+    /// The conversation in the store, without a check of its owner.
     pub(crate) fn known(
         &self,
         tenant: &TenantId,
@@ -127,8 +126,8 @@ impl Conversations {
         self.store().conversation(tenant, id)
     }
 
-    /// The conversation of this id, for a caller who may name a user. A missing one begins; then `told` is the client's own
-    /// account of what was said before.
+    /// The conversation of this id, for a caller who may name a user. A missing one begins; then `told` is the client's own account of
+    /// the earlier conversation.
     pub(crate) async fn open(
         &self,
         id: &ConversationId,
@@ -161,7 +160,7 @@ impl Conversations {
             told.clear();
         }
         let conversation = self.hold(tenant, id, whose, told);
-        // Somebody else may have been faster.
+        // Another request may have been faster.
         let admitted = conversation.whose.admits(caller, named);
         admitted.map_err(NoEntry::Foreign)?;
         Ok(Entered {
@@ -170,8 +169,8 @@ impl Conversations {
         })
     }
 
-    /// A conversation whose id the server has just made. Nobody else knows the id, so the store is not asked; the first session
-    /// opens the conversation there.
+    /// Makes a conversation whose id the server has just made. No other session knows the id, so the store is not asked; the first
+    /// session opens the conversation there.
     pub(crate) fn make(
         &self,
         id: &ConversationId,
@@ -188,8 +187,8 @@ impl Conversations {
         })
     }
 
-    /// The conversation of this id in memory, whose it is being known. `told` is the client's own account of what was said in one that
-    /// the store has nothing of.
+    /// The conversation of this id in memory; its owner is known. `told` is the client's own account of a conversation that the store
+    /// does not have.
     pub(crate) fn hold(
         &self,
         tenant: &TenantId,
@@ -203,7 +202,7 @@ impl Conversations {
         })
     }
 
-    /// What the session by voice is to answer first, once.
+    /// Takes the request that the session by voice has to answer first.
     pub(crate) fn take_pending_request(
         &self,
         tenant: &TenantId,
@@ -212,8 +211,8 @@ impl Conversations {
         self.get(tenant, id)?.take_pending_request()
     }
 
-    /// Begins it in the store, so that it is this user's before anybody speaks in it. Where nothing can be written, it goes on all
-    /// the same; what would change anything is refused until something can.
+    /// Begins it in the store, so that it belongs to this user before its first entry. If the store fails, the conversation goes on
+    /// without it; changes are refused until the store writes again.
     async fn begin(
         &self,
         reference: ConversationRef,
@@ -250,21 +249,21 @@ impl Conversations {
         conversation
     }
 
-    /// A turn of a conversation is over: what it takes from now on is counted. Those that rest longest leave memory where all
-    /// take too much.
+    /// A turn of a conversation is over: its memory is counted from now on. If all conversations take too much, those that have rested
+    /// longest leave memory.
     pub(crate) fn comes_to_rest(&self, conversation: &Arc<Conversation>) {
         let reference = &conversation.reference;
         let place = (reference.tenant.clone(), reference.conversation_id.clone());
         let mut held = self.lock();
         let known = held.conversations.get(&place);
-        // Another one may have taken its place.
+        // Another conversation may have taken its place.
         if known.is_some_and(|known| Arc::ptr_eq(&known.conversation, conversation)) {
             held.put(place, conversation.clone());
             held.make_room(self.resting_bytes_max, conversation);
         }
     }
 
-    /// Lets those go from memory whose time is up, again and again until the server is over.
+    /// Lets expired conversations go from memory, again and again until the server is over.
     pub(crate) async fn sweep(self: Arc<Self>, mut is_over: watch::Receiver<bool>) {
         let pause = SWEEP_INTERVAL.min(Duration::from_millis(self.idle_ms));
         loop {
@@ -308,8 +307,8 @@ impl Held {
         });
     }
 
-    /// Lets those go that rest longest, where all take too much: a tenth more than has to be, so that the search is paid for by many
-    /// conversations. Never the newest, which its turn may still need.
+    /// Lets those go that have rested longest, where all take too much: a tenth more than necessary, so that many conversations share
+    /// the cost of the search. Never the newest, which its turn may still need.
     fn make_room(&mut self, bytes_max: usize, newest: &Arc<Conversation>) {
         if self.bytes <= bytes_max {
             return;

@@ -1,5 +1,5 @@
-//! What a client's message is to its conversation: by what it is known when it comes again, and which questions it answers.
-//! Knows no turn.
+//! A client's message as its conversation sees it: the name by which it is known when it comes again, and the approval requests that it
+//! answers. Knows no turn.
 
 use super::answers::approval_of;
 use super::conversation::{Delivery, Message};
@@ -33,14 +33,14 @@ pub(super) fn question_of(
     };
     let asked = match whose.owner {
         Some(_) => None,
-        // In a conversation that belongs to nobody it may be another client's.
+        // In a conversation without an owner it may be another client's.
         None => asked_client(reference, store, question.number)?,
     };
     let admitted = whose.admits_answer(caller, named, asked.as_ref());
     Ok(admitted.is_ok().then_some(question))
 }
 
-/// Says which client was asked, in a conversation that belongs to nobody.
+/// The entry that names the client of an approval request, in a conversation without an owner.
 pub(super) fn asked_entry(question: QuestionNumber, client: &ClientId) -> NewEntry {
     let body = json!({"kind": "asked", "client": client.as_str()});
     NewEntry {
@@ -71,8 +71,8 @@ fn client_of(entry: &Entry) -> Option<ClientId> {
     Some(ClientId::new(said.get("client")?.as_str()?))
 }
 
-/// What a request is to the conversation, and to its session. `answers` are those to questions that are the caller's to answer; of
-/// others nothing is known that comes again.
+/// The forms of a request for the conversation and for its session. `answers` are to approval requests that the caller may answer;
+/// other answers are not recognized when they come again.
 pub(super) fn wanted(
     kind: RequestKind,
     answers: Vec<(Question, ApprovalAnswer)>,

@@ -31,20 +31,20 @@ pub(crate) struct HeldSession {
     lease: TextLease,
 }
 
-/// What a session of this user is begun with.
+/// The user's part of a session's beginning.
 pub(super) struct SessionMaker {
     pub(super) user_id: UserId,
     pub(super) client_id: ClientId,
-    /// Where the user lives, if the client has said.
+    /// The user's time zone, if the client has said it.
     pub(super) zone: Option<UserZone>,
     /// The page that the user is on, if the client has said.
     pub(super) page: Option<Page>,
-    /// Those of the caller whose request begins it.
+    /// The rights of the caller whose request begins the session.
     pub(super) rights: Rights,
     /// Whether that caller still counts.
     pub(super) validity: Validity,
     pub(super) world: Arc<dyn World>,
-    /// By whom a new conversation is begun.
+    /// The party that begins a new conversation.
     pub(super) beginner: Beginner,
     /// The content of its conversation's log, where that begins with the same request and need not be read.
     pub(super) past: Option<Past>,
@@ -54,14 +54,14 @@ pub(super) struct SessionMaker {
     pub(super) shown: Vec<(MessageKey, Vec<Image>)>,
 }
 
-/// What a session is begun with.
+/// Everything that a session begins with.
 pub(super) struct SessionRequest {
     pub(super) maker: SessionMaker,
     pub(super) reference: ConversationRef,
     pub(super) mode: Mode,
     pub(super) limits: Arc<Limits>,
     pub(super) settings: Arc<TextSettings>,
-    /// What the client says was said before, where the log has nothing of it.
+    /// The client's account of the earlier conversation, for a log that has nothing of it.
     pub(super) history: Vec<HistoryEntry>,
     pub(super) past: Past,
     /// Whether there is a client who can be asked for consent.
@@ -70,7 +70,7 @@ pub(super) struct SessionRequest {
     pub(super) can_ask_input: bool,
 }
 
-/// When a session begins, and what conditions read in it.
+/// The time at which a session begins, and the facts that conditions read in it.
 struct Beginning {
     unix_ms: u64,
     given: Given,
@@ -134,7 +134,7 @@ impl ChatHost {
         });
         let (model, profile) = match first {
             Some(model) => (Arc::from(model.name.as_str()), model.profile.clone()),
-            // Nobody asks it anything, so that it may be any.
+            // Such a session asks no model, so any profile will do.
             None => {
                 let any = profile::openai_chat("", "").profile.model;
                 (Arc::default(), Arc::new(any))
@@ -191,7 +191,7 @@ impl HeldSession {
         drop(self.lease);
     }
 
-    /// The same where nobody comes back to its conversation.
+    /// The same for a conversation that no client comes back to.
     pub(super) async fn end_for_good(self) {
         Box::pin(self.session.end_for_good()).await;
         drop(self.lease);

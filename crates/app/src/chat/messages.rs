@@ -1,5 +1,5 @@
-//! The log of a conversation as messages of the AI SDK: what the user said, and what the model said and called for it. Pure; knows
-//! no store and no HTTP.
+//! The log of a conversation as messages of the AI SDK: the user's words, and the model's words and calls. Pure; knows no store and no
+//! HTTP.
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -66,11 +66,11 @@ pub(super) struct AskedApproval {
 #[derive(Debug, Default)]
 pub(super) struct Surroundings {
     pub(super) asked: BTreeMap<CallNumber, AskedApproval>,
-    /// Behind this entry stands the answer that is being written, which its own stream has.
+    /// The answer that is being written stands after this entry; its own stream has it.
     pub(super) written_behind: Option<EntryNumber>,
 }
 
-/// A message under way.
+/// A message that is being built.
 pub(super) struct ShownMessage {
     /// Its first entry.
     pub(super) first: EntryNumber,
@@ -79,7 +79,7 @@ pub(super) struct ShownMessage {
     turn: u64,
     at_unix_ms: u64,
     mode: Option<Mode>,
-    /// `None` where another answer took the place of what was said.
+    /// `None` where another answer replaced the part.
     parts: Vec<Option<Value>>,
 }
 
@@ -88,7 +88,7 @@ impl ShownMessage {
         self.is_users
     }
 
-    /// As the SDK has it.
+    /// The message in the SDK's form.
     pub(super) fn json(self) -> Value {
         let id = self.id.unwrap_or_else(|| format!("entry-{}", self.first.0));
         let mut metadata = json!({"turn": self.turn, "at": rfc3339(self.at_unix_ms)});
@@ -142,9 +142,9 @@ struct Messages<'a> {
     ids: HashMap<String, String>,
     modes: HashMap<&'a SessionId, Mode>,
     shown: Vec<ShownMessage>,
-    /// Where the messages of the user are, by their keys.
+    /// The positions of the user's messages, by their keys.
     users: HashMap<String, usize>,
-    /// Where the parts of calls are.
+    /// The positions of the parts of calls.
     calls: HashMap<CallNumber, (usize, usize)>,
 }
 
@@ -214,7 +214,7 @@ impl<'a> Messages<'a> {
     fn user(&mut self, entry: &Entry, text: &str, turn: u64, message: Option<MessageKey>) {
         let key = message.map(String::from);
         if let Some(first) = key.as_ref().and_then(|key| self.users.get(key)) {
-            // The same message, sent again: what is said from here on takes the place of what was said.
+            // The same message, sent again: from here on, new parts replace the old answer.
             for answer in &mut self.shown[first + 1..] {
                 let parts = answer.parts.iter_mut().filter(|_| !answer.is_users);
                 for part in parts {
@@ -267,7 +267,7 @@ impl<'a> Messages<'a> {
         self.shown.last_mut().expect("a message was begun")
     }
 
-    /// A call, or the further end of one that is shown already: what the user was asked about ends in the place where it was asked.
+    /// A call, or news of a call that is shown already: its end is shown where the user was asked about it.
     fn call(&mut self, entry: &Entry, said: &Said) {
         let Said::Call {
             call,
@@ -322,7 +322,7 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// Where a call stands about which the user was asked, and of whose end the log says nothing.
+/// Sets the state of a call's part by its approval request, for a call without an end in the log.
 fn await_approval(part: &mut Value, asked: Option<&AskedApproval>, result: &Sensitive<Value>) {
     let Some(asked) = asked else {
         return fail(part, ErrorType::ConfirmationExpired, NOT_VALID);

@@ -1,4 +1,4 @@
-//! Text conversations as the server holds them: who may talk, which turn runs, what a repeat gets. Owns the tasks of turns;
+//! Text conversations as the server holds them: who may talk, which turn runs, which answer a repeat gets. Owns the tasks of turns;
 //! knows neither HTTP nor a model's protocol.
 
 mod answers;
@@ -85,11 +85,11 @@ pub(crate) struct ChatHost {
     pub(crate) toolbox: Arc<ArcSwap<Toolbox>>,
     pub(crate) settings: Arc<TextSettings>,
     pub(crate) limits: Arc<Limits>,
-    /// Those of sessions by voice, for answers to questions that one has asked.
+    /// The limits of voice sessions, for answers to approval requests that a voice session has made.
     pub(crate) voice_limits: Arc<Limits>,
     /// Bytes of an entry of the log.
     pub(crate) entry_bytes_max: usize,
-    /// How long a resumable answer goes on that nobody reads.
+    /// How long a resumable answer goes on without a reader.
     pub(crate) resume_patience: Duration,
     pub(crate) world: SharedWorld,
     pub(crate) shared: Shared,
@@ -101,9 +101,9 @@ pub(crate) struct ChatHost {
     pub(crate) metrics: Arc<Metrics>,
     /// Pictures that users have shown.
     pub(crate) pictures: Arc<PictureFiles>,
-    /// What one message may hold of them.
+    /// The limits on the pictures of one message.
     pub(crate) picture_limits: PictureLimits,
-    /// For what users do without a session.
+    /// The audit of users' actions outside of sessions.
     pub(crate) audit: Option<Arc<Audit>>,
 }
 
@@ -120,7 +120,7 @@ pub(crate) enum ChatRefusal {
     Busy,
     /// There is no such conversation.
     Unknown,
-    /// Somebody has as many conversations as its share; the text says who.
+    /// A party has as many conversations as its share; the text names it.
     Crowded(String),
     Internal,
 }
@@ -136,12 +136,12 @@ impl ChatHost {
         &*self.shared.ledger
     }
 
-    /// Whether a model speaks by text. Where none does, questions to users are answered here all the same.
+    /// Whether a model speaks by text. Without one, approval requests are still answered here.
     pub(crate) fn has_model(&self) -> bool {
         !self.settings.models.is_empty()
     }
 
-    /// Begins the turn that a request asks for, or finds the one that it had.
+    /// Begins the turn that a request asks for, or finds its earlier turn.
     pub(crate) async fn chat(
         self: &Arc<Self>,
         asker: Asker,
@@ -156,7 +156,7 @@ impl ChatHost {
         let caller = &caller.speaking_for(request.user.as_deref());
         let (own, world) = self.world.of_user(caller, request.user.as_deref());
         refuse_blocked(&own, world.as_ref())?;
-        // Whom the proxy has named, nobody renames.
+        // A user whom the proxy has named cannot be renamed.
         let named = (own != users::of_client(&caller.client_id)).then(|| own.clone());
         let (named, told) = (named.as_ref(), &request.earlier);
         let (id, opened) = match request.conversation {
@@ -180,7 +180,7 @@ impl ChatHost {
         };
         let Entered { conversation, past } = match opened {
             Ok(entered) => entered,
-            // A caller that names another user is told the same as for an unknown token.
+            // A caller that names another user gets the answer for an unknown token.
             Err(NoEntry::Foreign(Foreign::User)) if matches!(request.kind, RequestKind::Answer) => {
                 return self.nothing_answered(id);
             }
@@ -257,7 +257,7 @@ impl ChatHost {
         }
     }
 
-    /// What is written where none of the tokens that were shown counts.
+    /// The answer to a message whose tokens are all invalid.
     fn nothing_answered(&self, conversation: ConversationId) -> Result<Answering, ChatRefusal> {
         let message_id = ids::message_id().map_err(|error| broken(&error))?;
         let (record, writer) = TurnRecord::new();
@@ -276,12 +276,12 @@ impl ChatHost {
         })
     }
 
-    /// What is said of a token that does not count.
+    /// The response to a token that is not valid.
     fn not_valid(&self) -> Arc<ToolResponse> {
         not_valid(&self.toolbox.load().version)
     }
 
-    /// Whom a session of a conversation is for, and with whose rights. Fails where its user is blocked; `served` is known not to be.
+    /// The user and the rights for a session of a conversation. Fails where the user is blocked; a `served` user is known not to be.
     fn maker(
         &self,
         caller: &Caller,
@@ -429,7 +429,7 @@ impl ChatHost {
             record,
         } = turn;
         if conversation.takes_up(record) {
-            // The model is to read what came of the changes that were begun for the message.
+            // The model has to read the outcomes of the changes that were begun for the message.
             sink.step();
             sink.flush();
             tokio::select! {
@@ -457,7 +457,7 @@ impl ChatHost {
         if !sink.answers_nothing && !sink.is_broken_off {
             entries.extend(self.kept_answer(conversation, record));
         }
-        // One that was refused would be refused in every later request, too.
+        // A refused picture would be refused in every later request, too.
         if !session.has_refused_pictures() {
             entries.extend(shown);
         }
@@ -466,7 +466,7 @@ impl ChatHost {
             self.keep(conversation).await;
         }
         conversation.note_last_call(session.last_call());
-        // What it has begun comes to its end without it: the next turn opens a session of its own.
+        // The session's running calls end without this turn: the next turn opens a session of its own.
         let program_ends = self.completing.closed();
         let ending = conversation.ending();
         let (conversations, conversation) = (self.conversations.clone(), conversation.clone());
@@ -478,14 +478,14 @@ impl ChatHost {
         true
     }
 
-    /// How long a message that comes again waits for the changes that were begun for it: as its first answer did, and what is at work
-    /// then is said to be that.
+    /// How long a repeated message waits for the changes that were begun for it: as long as its first answer did. A change that still
+    /// runs then is reported as running.
     fn patience_with_changes(&self) -> Duration {
         let wait = Duration::from_millis(self.limits.result_wait_ms);
         wait.min(self.settings.limits.turn_timeout)
     }
 
-    /// What keeps the answer of a turn in the log.
+    /// The entries that keep the answer of a turn in the log.
     fn kept_answer(&self, conversation: &Conversation, record: &Arc<TurnRecord>) -> Vec<NewEntry> {
         let Some(names) = conversation.names_of(record) else {
             return Vec::new();
@@ -497,8 +497,8 @@ impl ChatHost {
         entries
     }
 
-    /// Waits, not for long, until the log has everything of a turn that asks the user, or tells of a change: a client may act on it
-    /// at once, and after a crash it is not told again.
+    /// Waits a short time until the log has all of a turn that asks the user, or reports a change: a client may act on it at once, and
+    /// after a crash it does not get it again.
     async fn keep(&self, conversation: &Conversation) {
         let reference = conversation.reference.clone();
         let kept = self.conversations.commit(reference, vec![Command::Settle]);
@@ -508,7 +508,7 @@ impl ChatHost {
         }
     }
 
-    /// The session of a turn, which knows what the log of its conversation says.
+    /// The session of a turn, which knows the log of its conversation.
     async fn go_on(
         &self,
         conversation: &Conversation,
@@ -544,7 +544,7 @@ impl ChatHost {
         session.map(Box::new).map_err(|error| broken(&error))
     }
 
-    /// Keeps the pictures of a message as files; what the log is to say of them.
+    /// Keeps the pictures of a message as files. Returns their log entries.
     async fn keep_pictures(&self, input: &TurnInput) -> Vec<NewEntry> {
         let Some(said) = input.said().filter(|said| !said.images.is_empty()) else {
             return Vec::new();
@@ -563,7 +563,7 @@ impl ChatHost {
         }
     }
 
-    /// Pictures of earlier messages: those that the client sends again, and else those that were kept.
+    /// Pictures of earlier messages: from the client if it sends them again, otherwise from the kept files.
     async fn with_kept_pictures(
         &self,
         entries: Vec<Entry>,
@@ -587,7 +587,7 @@ impl ChatHost {
     }
 
     async fn past_of(&self, reference: &ConversationRef) -> Result<Past, ChatRefusal> {
-        // What a process that is dead has begun is known as that before the model is told of it.
+        // The calls of a dead process are settled before the model reads the log.
         self.conversations.settle(reference).await;
         let (ledger, reference) = (self.shared.ledger.clone(), reference.clone());
         let read = tokio::task::spawn_blocking(move || Past::read(&*ledger, &reference)).await;
@@ -628,7 +628,7 @@ fn end_without_turn(sink: &mut dyn TurnSink, reason: FinishReason) {
     sink.flush();
 }
 
-/// What is said of a token that does not count.
+/// The response to a token that is not valid.
 fn not_valid(registry_version: &Arc<str>) -> Arc<ToolResponse> {
     let error = CallError::new(
         ErrorType::ConfirmationExpired,
@@ -645,7 +645,7 @@ fn refuse_blocked(user_id: &UserId, world: &dyn World) -> Result<(), ChatRefusal
     match world.blocks().blocked(user_id, clock::now_unix_ms()) {
         Ok(None) => Ok(()),
         Ok(Some(block)) => Err(ChatRefusal::Blocked(block)),
-        // Nobody gets around a block by breaking the store.
+        // A broken store lets no blocked user in.
         Err(error) => {
             tracing::error!(%error, "a chat could not begin");
             Err(ChatRefusal::Internal)

@@ -1,5 +1,5 @@
-//! Pictures that clients of the chat send along: their types, their number and their size. Fetches nothing that a client
-//! names, and does not look at what a picture shows.
+//! Pictures that clients of the chat send along: their types, their number and their size. Fetches no address that a client names, and
+//! does not look at a picture's content.
 
 use crate::body::BadRequest;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use windlass_config::{Config, TextProvider};
 use windlass_provider::log::Image;
 use windlass_tool::sensitive::Sensitive;
 
-/// What one message may hold of pictures.
+/// The limits on the pictures of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PictureLimits {
     pub(crate) images_max: usize,
-    /// Of all of them together.
+    /// Bytes of all of them together.
     pub(crate) bytes_max: usize,
     /// The types that the configured provider takes.
     types: &'static [&'static str],

@@ -1,6 +1,6 @@
-//! Pictures that users have shown and that calls have brought back, as files of the data folder: one file for one content, under its hash, bounded in bytes together,
-//! and removed once no model was shown it for as long as a conversation is kept. The log of a conversation names them. Knows no
-//! session.
+//! Pictures that users have shown and that calls have brought back, as files of the data folder: one file for one content, under its
+//! hash, bounded in bytes together. A picture is removed once no model was shown it for as long as a conversation is kept. The log of a
+//! conversation names them. Knows no session.
 
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ use windlass_tool::sensitive::Sensitive;
 
 /// The folder's name in the data folder.
 pub(crate) const FOLDER: &str = "pictures";
-/// How often those are looked for whose time is up.
+/// How often expired pictures are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 
 pub(crate) struct PictureFiles {
@@ -33,7 +33,7 @@ pub(crate) struct PictureFiles {
     written: AtomicU64,
 }
 
-/// A picture by what the log says of it.
+/// A picture's name in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PictureName {
     mime_type: String,
@@ -67,7 +67,7 @@ impl PictureFiles {
         })
     }
 
-    /// The same by its data alone; its digest.
+    /// The same by its data alone. Returns its digest.
     pub(crate) fn keep_data(&self, data: &[u8]) -> Option<String> {
         let hash = hex(&ids::digest(data));
         match self.write(&hash, data) {
@@ -105,7 +105,7 @@ impl PictureFiles {
         Ok(true)
     }
 
-    /// A picture, where its file is there and is what it was.
+    /// A picture, if its file exists and is unchanged.
     pub(crate) fn read(&self, name: &PictureName) -> Option<Image> {
         let data = self.read_data(&name.hash, name.bytes)?;
         Some(Image {
@@ -134,7 +134,7 @@ impl PictureFiles {
         Some(data)
     }
 
-    /// Removes what nobody was shown for too long, and counts the rest.
+    /// Removes pictures that were not used for too long, and counts the rest.
     fn remove_old(&self, now: SystemTime) -> io::Result<()> {
         let mut bytes = 0;
         for entry in fs::read_dir(&self.folder)? {
@@ -173,7 +173,7 @@ impl PictureFiles {
     }
 }
 
-/// Says that a file is needed now. False where there is none.
+/// Marks a file as needed now. False if it does not exist.
 fn touch(path: &Path) -> io::Result<bool> {
     let file = match private::options().open(path) {
         Ok(file) => file,
@@ -184,7 +184,7 @@ fn touch(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// What the log says of the pictures of a message.
+/// The log entry that names the pictures of a message.
 pub(super) fn shown_entry(message: MessageKey, names: &[PictureName]) -> NewEntry {
     let pictures = names
         .iter()
@@ -200,7 +200,7 @@ pub(super) fn shown_entry(message: MessageKey, names: &[PictureName]) -> NewEntr
     }
 }
 
-/// The pictures of messages that entries of a log name, oldest first. Those of messages that are known are left out.
+/// The pictures of messages that entries of a log name, oldest first. Known messages are left out.
 pub(super) fn shown(
     entries: &[Entry],
     is_known: impl Fn(&MessageKey) -> bool,
@@ -233,7 +233,7 @@ fn is_hash(hash: &str) -> bool {
     hash.len() == 64 && hash.bytes().all(is_digit)
 }
 
-/// Reads pictures, the newest that fit into what one message may hold, and gives them oldest first.
+/// Reads pictures, the newest that fit into one message. Returns them oldest first.
 pub(super) fn read_shown(
     files: &PictureFiles,
     named: Vec<(MessageKey, Vec<PictureName>)>,
@@ -281,7 +281,7 @@ mod tests {
         let folder = data.path().join(FOLDER);
         let count = || fs::read_dir(&folder).unwrap().count();
         assert_eq!(count(), 2);
-        // What was changed is not shown.
+        // A picture whose file was changed is not shown.
         fs::write(folder.join(&second.hash), [9; 100]).unwrap();
         assert!(files.read(&second).is_none());
         files.remove_old(SystemTime::now() + DAY / 2).unwrap();
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(count(), 0);
         assert!(files.read(&first).is_none());
         assert!(files.keep(&image(3, 100)).is_some());
-        // The next process counts what is there.
+        // The next process counts the existing files.
         let files = PictureFiles::open(data.path(), 150, DAY).unwrap();
         assert_eq!(files.keep(&image(4, 100)), None);
     }

@@ -32,10 +32,10 @@ const LISTED_AT_ONCE: usize = 50;
 /// Entries that one search looks at, of one conversation and of all. Where it ends before its limit, it goes on at its cursor.
 const SEARCHED_OF_ONE_MAX: usize = 2_000;
 const SEARCHED_MAX: usize = 20_000;
-/// How long a deletion waits for what turns before have begun.
+/// How long a deletion waits for the running calls of earlier turns.
 const SETTLING_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Which conversations are asked for.
+/// The wanted page of the list of conversations.
 #[derive(Clone, Debug)]
 pub(crate) struct ListRequest {
     pub(crate) conversations_max: usize,
@@ -72,7 +72,7 @@ impl ListCursor {
     }
 }
 
-/// Which messages of a conversation are asked for: the newest, or the newest before an entry.
+/// The wanted messages of a conversation: the newest, or the newest before an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageRequest {
     pub(crate) messages_max: usize,
@@ -82,7 +82,7 @@ pub(crate) struct PageRequest {
 /// Why a conversation is not deleted.
 #[derive(Debug)]
 pub(crate) enum NotDeleted {
-    /// An answer is being written, a session by voice is live, or what was begun has not ended.
+    /// An answer is being written, a session by voice is live, or a call has not ended.
     InUse,
     Refused(ChatRefusal),
 }
@@ -96,7 +96,7 @@ struct OwnConversation {
 
 struct ReadPage {
     messages: Vec<Value>,
-    /// What comes before stands before this entry.
+    /// Earlier entries of the conversation stand before this entry.
     before: Option<EntryNumber>,
 }
 
@@ -107,7 +107,7 @@ impl ChatHost {
         caller: &Caller,
         wanted: ListRequest,
     ) -> Result<Value, ChatRefusal> {
-        // What was said a moment ago waits to be committed with other entries, and is behind whatever is asked of the store.
+        // The newest entries may still wait for a shared commit. The store takes this command after them.
         let nothing = ConversationRef {
             tenant: caller.tenant.clone(),
             conversation_id: ConversationId::new(""),
@@ -133,7 +133,7 @@ impl ChatHost {
         let standing = self.standing_of(&own.whose, &own.known, caller);
         reading(move || {
             let store = ledger.store();
-            // Of a conversation that belongs to nobody the token is its asker's alone.
+            // In a conversation without an owner, only the client that was asked may have the token.
             let shows_tokens = own.whose.owner.is_some();
             let questions = store.open_questions(&own.reference)?;
             let asked = questions.iter().map(|asked| {
@@ -159,7 +159,7 @@ impl ChatHost {
         .await
     }
 
-    /// The whole of a conversation as far as the log has it, without what answers approval requests.
+    /// The whole conversation from the log, without the tokens of approval requests.
     pub(crate) async fn export(
         &self,
         caller: &Caller,
@@ -195,7 +195,7 @@ impl ChatHost {
         Ok(shown)
     }
 
-    /// Deletes what was said in a conversation. What was done stays in the ledger for its time.
+    /// Deletes the text of a conversation. Its effects stay in the ledger for their time.
     pub(crate) async fn delete(
         &self,
         caller: &Caller,
@@ -212,7 +212,7 @@ impl ChatHost {
             if held.is_busy() {
                 return Err(NotDeleted::InUse);
             }
-            // What is begun says by its end whether the deletion may go on.
+            // Running calls decide by their outcomes whether the deletion may go on.
             drop(tokio::time::timeout(SETTLING_PATIENCE, held.settled()).await);
         }
         let reply = self.commit_own(&own.reference, Command::Erase).await;
@@ -248,7 +248,7 @@ impl ChatHost {
     ) -> Result<OwnConversation, ChatRefusal> {
         let conversations: &Conversations = &self.conversations;
         let read = || conversations.known(&caller.tenant, id).map_err(unavailable);
-        // One that began a moment ago is in memory before it is in the store.
+        // A conversation that began a moment ago is in memory before it is in the store.
         let whose = match conversations.get(&caller.tenant, id) {
             Some(held) => held.whose.clone(),
             None => Whose::of(&read()?.ok_or(ChatRefusal::Unknown)?.user_id),
@@ -267,7 +267,7 @@ impl ChatHost {
     }
 }
 
-/// Reads where it holds nobody up.
+/// Reads on a thread where it blocks no task.
 async fn reading<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, StoreUnavailable> + Send + 'static,
 ) -> Result<T, ChatRefusal> {
@@ -276,7 +276,7 @@ async fn reading<T: Send + 'static>(
         .map_err(unavailable)
 }
 
-/// What every answer about a conversation begins with.
+/// The fields that every answer about a conversation begins with.
 fn head(known: &Conversation) -> Value {
     json!({
         "id": known.conversation_id.as_str(),
@@ -292,7 +292,7 @@ fn listed(
     wanted: &ListRequest,
 ) -> Result<Value, StoreUnavailable> {
     let user_id = UserId::new(caller.client_id.as_str());
-    // A client may have named users, whose names follow its own. One that has proven who it is speaks for itself alone.
+    // A client may have named users, whose names follow its own. A client that has proven who it is speaks for itself alone.
     let is_proven = is_proven_id(caller.client_id.as_str());
     let prefix = (!is_proven).then(|| format!("{}/", caller.client_id));
     let mut behind = wanted.behind.clone();
@@ -347,12 +347,12 @@ fn is_meant(
     };
     let entries_max = SEARCHED_OF_ONE_MAX.min(*budget);
     let searched = store.search(&reference, entries_max, &holds)?;
-    // One that holds next to nothing is not looked through for nothing.
+    // Even an almost empty conversation takes one entry of the budget.
     *budget = budget.saturating_sub(searched.entries.max(1));
     Ok(searched.is_found)
 }
 
-/// `questions` are those that are open, and those of them whose tokens are shown.
+/// `questions` are the open approval requests; some of them are shown with their tokens.
 fn read_page(
     store: &dyn Store,
     reference: &ConversationRef,
@@ -394,7 +394,7 @@ fn read_page(
     let all = shown.len();
     shown.drain(..all.saturating_sub(page.messages_max));
     let is_cut = !is_whole || shown.len() < all;
-    // An answer stays with its message: what it begins with may be further back, and what it ends with names the message.
+    // An answer stays with its message: its beginning may be further back, and its end names the message.
     if is_cut && shown.len() > 1 && !shown[0].is_users() {
         shown.remove(0);
     }
@@ -420,7 +420,7 @@ fn approvals(
         })
         .collect();
     let mut asked = BTreeMap::new();
-    // The newest about a call is the one that counts.
+    // The newest approval request of a call counts.
     for number in numbers {
         let Some(question) = store.question_of_number(reference, number)? else {
             continue;

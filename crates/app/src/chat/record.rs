@@ -1,4 +1,5 @@
-//! What one turn wrote for its client, kept so that a client that asks again gets the same. Knows bytes, and who still reads them.
+//! The text that one turn wrote for its client, kept so that a client that asks again gets the same. Knows bytes, and who still reads
+//! them.
 
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,9 +23,9 @@ pub(crate) struct TurnRecord {
 struct Written {
     bytes: Vec<u8>,
     is_over: bool,
-    /// Its turn is being given up, so that nobody hears the answer here any more.
+    /// Its turn is being given up, so the answer can no longer be heard here.
     is_given_up: bool,
-    /// How often somebody has begun to read.
+    /// The number of readers so far.
     readers: u64,
 }
 
@@ -75,7 +76,7 @@ impl TurnRecord {
         self.reader_while(&mut self.lock())
     }
 
-    /// The same if its turn is not being given up. A client that comes in time keeps it from that.
+    /// The same unless its turn is being given up. A client that comes in time prevents that.
     pub(crate) fn join(self: &Arc<Self>) -> Option<TurnReader> {
         let mut written = self.lock();
         (!written.is_given_up).then(|| self.reader_while(&mut written))
@@ -95,7 +96,7 @@ impl TurnRecord {
         self.lock().is_over
     }
 
-    /// Of memory.
+    /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.lock().bytes.len()
     }
@@ -104,7 +105,7 @@ impl TurnRecord {
         self.changes.receiver_count() > 0
     }
 
-    /// Waits until it is stopped, or nobody has read it for so long. From then on nobody can.
+    /// Waits until it is stopped, or has had no reader for so long. After that it takes no reader.
     pub(crate) async fn abandoned(&self, patience: Duration) {
         tokio::select! {
             () = self.stopped.notified() => {}
@@ -120,7 +121,7 @@ impl TurnRecord {
                 tokio::time::sleep(patience).await;
             }
             let mut written = self.lock();
-            // Somebody who came and went is waited for as long.
+            // A reader who came and went in between restarts the wait.
             if !self.has_readers() && written.readers == readers {
                 written.is_given_up = true;
                 return;
@@ -140,7 +141,7 @@ impl TurnRecord {
 }
 
 impl Written {
-    /// Takes less room, where nothing follows and nobody reads.
+    /// Frees spare memory, if the turn is over and has no readers.
     fn shrink(&mut self) {
         if self.is_over
             && let Ok(text) = std::str::from_utf8(&self.bytes)
@@ -170,7 +171,7 @@ impl Drop for TurnWriter {
 }
 
 impl TurnReader {
-    /// What came since the last time; `None` where nothing more comes.
+    /// The text since the last call; `None` at the end of the turn.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             {
@@ -268,7 +269,7 @@ mod tests {
         let (record, mut writer) = TurnRecord::new();
         let mut reader = record.reader();
         writer.send(&mut written.clone().into_bytes());
-        // They take no room of what may be kept.
+        // They take no room of the bytes that are kept.
         assert_eq!(record.kept(whole.len()), Some(whole.clone()));
         drop(writer);
         assert_eq!(reader.next().await.unwrap(), written);

@@ -1,6 +1,6 @@
-//! What a chat client sends: the body of `useChat`, and the short form `{"message": "…"}`. Takes of it what the server does
-//! not know better itself: the last message of the user, answers to requests for approval, and for a conversation that
-//! nobody knows its older text. Knows no conversation.
+//! The requests of a chat client: the body of `useChat`, and the short form `{"message": "…"}`. Takes only the parts that the server
+//! does not know better itself: the last message of the user, answers to approval requests, and the older text of a conversation that
+//! the server does not know. Knows no conversation.
 
 use super::picture::{PictureLimits, Pictures};
 use crate::body::BadRequest;
@@ -24,25 +24,25 @@ const MESSAGES_MAX: usize = 1_000;
 /// Bytes of older text that seed a conversation.
 const SEED_BYTES_MAX: usize = 64 * 1024;
 const TEXT_BYTES_MAX: usize = 256 * 1024;
-/// Answers to requests for approval in one body, the newest that are taken.
+/// The most answers to approval requests that are taken of one body: the newest.
 const ANSWERS_MAX: usize = 64;
 
-/// What a client wants.
+/// A client's request.
 #[derive(Clone, Debug)]
 pub(crate) struct ChatRequest {
     /// `None` where the client leaves it to the server.
     pub(crate) conversation: Option<String>,
     pub(crate) user: Option<String>,
-    /// Where the user lives, as the client says.
+    /// The user's time zone, from the client.
     pub(crate) zone: Option<UserZone>,
     /// The page that the user is on, as the client says.
     pub(crate) page: Option<Page>,
     /// The user's answers to requests for approval, in their order.
     pub(crate) answers: Vec<ApprovalAnswer>,
     pub(crate) kind: RequestKind,
-    /// What was said before the request, as the client has it.
+    /// The conversation before the request, as the client has it.
     pub(crate) earlier: Vec<HistoryEntry>,
-    /// What the user showed before it.
+    /// The pictures that the user showed before it.
     pub(crate) pictures: Vec<(MessageKey, Vec<Image>)>,
     /// The client may leave and come back to the answer.
     pub(crate) is_resumable: bool,
@@ -53,7 +53,7 @@ pub(crate) enum RequestKind {
     Say {
         /// The client's id of the message, by which a repeat is known.
         message: Option<String>,
-        /// The hash of what it says and shows: a client that edits a message keeps its id.
+        /// The hash of its text and pictures: a client that edits a message keeps its id.
         content: [u8; 32],
         input: UserInput,
         /// The user wants another answer to a message that had one.
@@ -69,7 +69,7 @@ pub(crate) struct ApprovalAnswer {
     pub(crate) token: Sensitive<String>,
     pub(crate) approved: bool,
     pub(crate) reason: Option<Sensitive<String>>,
-    /// Whether an approval is to stand for calls with the same values.
+    /// Whether an approval covers later calls with the same values.
     pub(crate) remember: bool,
     /// What the user gives the service of a tool that asks for it.
     pub(crate) input: Option<SentInput>,
@@ -156,7 +156,7 @@ pub(crate) fn check_id(id: &str) -> Result<(), BadRequest> {
     Ok(())
 }
 
-/// What is wanted, and at which message what was said before it ends.
+/// The request, and the position of its message: the earlier conversation ends there.
 fn kind(body: &Body, limits: PictureLimits) -> Result<(RequestKind, usize), BadRequest> {
     let again = match body.trigger.as_deref() {
         None | Some("submit-message") => false,
@@ -216,13 +216,13 @@ fn kind(body: &Body, limits: PictureLimits) -> Result<(RequestKind, usize), BadR
     Ok((kind, at))
 }
 
-/// By what a message is known. An edited one is a request of its own.
+/// The key of a message. An edited message is a request of its own.
 fn key_of(id: &str, content: &[u8; 32]) -> MessageKey {
     MessageKey::of(&format!("{id} {}", json::hex(content)))
 }
 
-/// Pictures that the user showed earlier, the newest that fit into what one message may hold. The log does not keep them, so that they
-/// are the client's to send again.
+/// Pictures that the user showed earlier, the newest that fit into one message. The log does not keep them, so the client has to send
+/// them again.
 fn earlier_pictures(messages: &[Message], limits: PictureLimits) -> Vec<(MessageKey, Vec<Image>)> {
     let (mut number, mut bytes) = (0, 0);
     let mut shown = Vec::new();
@@ -232,7 +232,7 @@ fn earlier_pictures(messages: &[Message], limits: PictureLimits) -> Vec<(Message
         for part in &message.parts {
             let is_file = part.get("type").and_then(Value::as_str) == Some("file");
             if let Some(url) = part.get("url").and_then(Value::as_str).filter(|_| is_file) {
-                // What was refused when it was new is not shown later.
+                // A picture that was refused when it was new is not shown later either.
                 drop(pictures.take(url));
             }
         }
@@ -252,7 +252,7 @@ fn earlier_pictures(messages: &[Message], limits: PictureLimits) -> Vec<(Message
     shown
 }
 
-/// What the user answered since they last said something. Older answers came with what was said after them.
+/// The user's answers since their last message. Older answers came with a later message.
 fn answers(messages: &[Message]) -> Vec<ApprovalAnswer> {
     let since = messages.iter().rposition(|message| message.role == "user");
     let messages = &messages[since.map_or(0, |at| at + 1)..];
@@ -339,7 +339,8 @@ fn input_of(message: &Message, limits: PictureLimits) -> Result<UserInput, BadRe
     })
 }
 
-/// The text of older messages, the newest that fit. Parts of tools are left out: what tools did is known here or not true.
+/// The text of older messages, the newest that fit. Parts of tools are left out: this server knows its calls itself, and others cannot
+/// be believed.
 fn earlier(messages: &[Message]) -> Vec<HistoryEntry> {
     let mut entries = Vec::new();
     let mut bytes = 0;
@@ -347,7 +348,7 @@ fn earlier(messages: &[Message]) -> Vec<HistoryEntry> {
         let role = match message.role.as_str() {
             "user" => Role::User,
             "assistant" => Role::Assistant,
-            // What a client's system says is not this server's system.
+            // A system text of a client is no system text of this server.
             _ => continue,
         };
         let text = text_of(message);

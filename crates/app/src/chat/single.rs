@@ -19,20 +19,20 @@ use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::rights::Rights;
 
-/// What a program wants answered.
+/// A program's request for an answer.
 pub(crate) struct Completion<'a> {
     pub(crate) asker: Asker,
-    /// That of a request that may come again, so that what it has changed is recognised even by another process; `None` for one of
-    /// its own.
+    /// The conversation of a request that may come again, so that another process recognizes its changes, too; `None` makes a new
+    /// conversation.
     pub(crate) conversation: Option<ConversationId>,
     /// The user for whom the program says it speaks.
     pub(crate) named: Option<&'a str>,
-    /// Where that user lives, if the program knows.
+    /// That user's time zone, if the program knows it.
     pub(crate) zone: Option<UserZone>,
-    /// What was said before.
+    /// The conversation so far.
     pub(crate) history: Vec<HistoryEntry>,
     pub(crate) input: UserInput,
-    /// What the program asks of the model, beside the server's own instruction.
+    /// The program's instructions to the model, beside the server's own.
     pub(crate) instructions: &'a str,
 }
 

@@ -1,5 +1,5 @@
-//! Where a turn of a conversation is written: the record that its client reads, and the one answer that a confirmation waits
-//! for. Knows no format.
+//! The outlets of a conversation's turn: the record that its client reads, and the one answer that a confirmation waits for. Knows no
+//! format.
 
 use super::confirm::asked_json;
 use super::conversation::{Confirmation, Conversation};
@@ -19,26 +19,26 @@ use windlass_tool::sensitive::Sensitive;
 
 pub(super) struct ChatSink {
     pub(super) conversation: Arc<Conversation>,
-    /// Who is asked what the turn asks, where that is not the conversation's owner.
+    /// The client that gets the turn's approval requests, if it is not the conversation's owner.
     pub(super) asks_client: Option<ClientId>,
     pub(super) stream: UiStream<TurnWriter>,
-    /// Who waits for what came of a confirmation.
+    /// The receiver of a confirmation's outcome.
     pub(super) waiting: Option<oneshot::Sender<Confirmation>>,
     /// Bytes of an entry of the log.
     pub(super) entry_bytes_max: usize,
-    /// What is asked in place of the question that is answered.
+    /// The new approval request in place of the answered one.
     pub(super) asked_anew: Option<Value>,
-    /// What is answered is a message, and not a question's answer.
+    /// The turn answers a message, and not an approval request.
     pub(super) is_message: bool,
     /// The answer did not come to its end, so that its message is taken up again when it comes again.
     pub(super) is_broken_off: bool,
-    /// What is written is no answer that its message is to get again.
+    /// The written text is no answer to keep for its message.
     pub(super) answers_nothing: bool,
     /// A call that changes something has begun, which a message that is sent again must not begin once more.
     pub(super) has_changed: bool,
     /// The last call that ended is an effect of the ledger.
     pub(super) has_effect: bool,
-    /// What the turn has to be written into the log beside what its session says.
+    /// The log entries of the turn, beside those of its session.
     pub(super) entries: Vec<NewEntry>,
 }
 
@@ -52,11 +52,11 @@ impl TurnSink for ChatSink {
     }
 
     fn confirmed(&mut self, confirmed: &Confirmed<'_>) {
-        // A token of nobody's, or an answer that was not taken, so that it counts when it comes again.
+        // The token belongs to no call, or the answer was not taken and counts when it comes again.
         let is_no_answer = confirmed.call.is_none() || confirmed.is_open;
         self.answers_nothing |= is_no_answer && !self.is_message;
         let confirmation = Confirmation::of(confirmed, self.asked_anew.take());
-        // What came of an effect, the ledger knows.
+        // The ledger has the outcome of an effect.
         let has_effect = std::mem::take(&mut self.has_effect);
         if let Some((question, approved)) = confirmed.answer.filter(|_| !has_effect) {
             let entry = confirmation.entry(question, approved, self.entry_bytes_max);

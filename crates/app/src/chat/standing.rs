@@ -1,5 +1,5 @@
-//! Standing approvals of a conversation for its client: which there are, what an approval request offers, and how one is revoked without a
-//! socket. Knows no HTTP; which call one covers is the ledger's to say.
+//! Standing approvals of a conversation for its client: their list, the offers in approval requests, and revoking without a socket.
+//! Knows no HTTP; the ledger decides which calls one covers.
 
 use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, unavailable};
@@ -21,8 +21,8 @@ pub(crate) struct WantedRevocation {
 }
 
 impl ChatHost {
-    /// Ends a standing approval; gives those that are left. [`ChatRefusal::Unknown`] where the caller has no such one: who asks for
-    /// another's learns nothing of it.
+    /// Ends a standing approval. Returns the remaining ones. [`ChatRefusal::Unknown`] where the caller has no such one: a caller who
+    /// asks for another's learns nothing of it.
     pub(crate) async fn revoke(
         &self,
         caller: &Caller,
@@ -54,7 +54,7 @@ impl ChatHost {
         Ok(self.standing_of(&whose, &known, caller))
     }
 
-    /// Those of the caller's in a conversation, for the client that has just given one; empty where the caller has none.
+    /// The caller's standing approvals in a conversation, for the client that has just given one; empty where the caller has none.
     pub(crate) async fn standing_approvals(
         &self,
         caller: &Caller,
@@ -67,7 +67,7 @@ impl ChatHost {
         )
     }
 
-    /// Those of a conversation that are the caller's, and stand now.
+    /// The standing approvals of a conversation that belong to the caller and are valid now.
     pub(super) fn standing_of(
         &self,
         whose: &Whose,
@@ -77,8 +77,8 @@ impl ChatHost {
         standing(whose, known, caller).map(standing_json).collect()
     }
 
-    /// What approval requests offer to have remembered, by the tools as they are now. Which of a tool's versions the user has, the
-    /// sessions know: the one that was asked about is judged.
+    /// The offers of approval requests to remember an approval, by the tools as they are now. Only sessions know which version of a
+    /// tool the user has, so the version of the request is judged.
     pub(super) fn remember_offers(&self) -> impl Fn(&Question) -> Option<RememberOffer> + use<> {
         let toolbox = self.toolbox.load_full();
         let (text, voice) = (self.limits.clone(), self.voice_limits.clone());
@@ -109,7 +109,7 @@ impl ChatHost {
     }
 }
 
-/// In a conversation that belongs to nobody, another client's are nobody else's.
+/// In a conversation without an owner, a standing approval belongs to its client alone.
 fn standing<'k>(
     whose: &Whose,
     known: &'k Conversation,

@@ -1,4 +1,4 @@
-//! Tasks for their users: a list, one, and having one stopped. Knows whose a task is; what it is, the ledger says.
+//! Tasks for their users: a list, one task, and stopping one. Knows the owner of a task; the ledger has its content.
 
 use super::view::knows;
 use super::whose::Whose;
@@ -10,7 +10,7 @@ use windlass_store::{ConversationRef, Effect, WantedTasks};
 use windlass_tool::handler::TaskCancel;
 use windlass_tool::id::{ConversationId, EffectId, UserId};
 
-/// Which tasks are asked for.
+/// The wanted page of the list of tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct TasksRequest {
     pub(crate) tasks_max: usize,
@@ -41,7 +41,7 @@ impl TaskCursor {
 }
 
 impl ChatHost {
-    /// The caller's tasks, the one that began last first.
+    /// The caller's tasks, the latest first.
     pub(crate) async fn tasks(
         &self,
         caller: &Caller,
@@ -57,7 +57,7 @@ impl ChatHost {
                 known.user_id
             }
         };
-        // A client may have named users, whose names follow its own. One that has proven who it is speaks for itself alone.
+        // A client may have named users, whose names follow its own. A client that has proven who it is speaks for itself alone.
         let is_wide = wanted.conversation.is_none() && !is_proven_id(caller.client_id.as_str());
         let prefix = is_wide.then(|| format!("{}/", caller.client_id));
         let (ledger, tenant) = (self.shared.ledger.clone(), caller.tenant.clone());
@@ -83,7 +83,7 @@ impl ChatHost {
         read.map_err(unavailable)
     }
 
-    /// One of the caller's tasks, with what it has brought. Where nobody owns its conversation, the caller has to name that.
+    /// One of the caller's tasks, with its results. If its conversation has no owner, the caller has to name the conversation.
     pub(crate) fn task(
         &self,
         caller: &Caller,
@@ -94,7 +94,7 @@ impl ChatHost {
         Ok(whole_task_json(&reference, &effect))
     }
 
-    /// Has one of the caller's tasks stopped where it can be.
+    /// Has one of the caller's tasks stopped, if that is possible.
     pub(crate) async fn cancel_task(
         &self,
         caller: &Caller,

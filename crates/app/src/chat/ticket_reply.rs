@@ -1,5 +1,5 @@
 //! A person's answer to a ticket on its way into the conversation that opened it: an entry of the log, which the next turn's model
-//! reads, every page shows, and a voice session tells when nobody speaks. Knows no ticket's file.
+//! reads, every page shows, and a voice session delivers in a silence. Knows no ticket's file.
 
 use super::ChatHost;
 use crate::handovers::{HandoverDesk, Ticket};
@@ -16,8 +16,8 @@ use windlass_tool::kind::Mode;
 const LEG_MS: u64 = 60_000;
 
 impl ChatHost {
-    /// Writes the answers of a ticket up to one, by its place, that the conversation has not been told, and that one. False where
-    /// there is no such conversation any more.
+    /// Writes a ticket's undelivered answers into the conversation, up to and including the answer at this position. False where the
+    /// conversation no longer exists.
     pub(crate) async fn deliver_ticket_replies(
         &self,
         desk: &Arc<HandoverDesk>,
@@ -35,8 +35,8 @@ impl ChatHost {
         Ok(is_delivered)
     }
 
-    /// Tells the conversations what they have not been told, also of answers that an earlier process had taken, with growing pauses
-    /// while the log takes nothing. Until the server is over.
+    /// Delivers all undelivered answers to the conversations, also those that an earlier process had taken, with growing pauses while
+    /// the log takes nothing. Runs until the server is over.
     pub(crate) async fn deliver_ticket_replies_until_over(
         self: Arc<Self>,
         desk: Arc<HandoverDesk>,
@@ -64,7 +64,7 @@ impl ChatHost {
 
     async fn deliver_all(&self, desk: &Arc<HandoverDesk>) -> Result<(), StoreUnavailable> {
         let reading = desk.clone();
-        // Others write files while they hold the table.
+        // Other tasks write files while they hold the table.
         let reading = tokio::task::spawn_blocking(move || reading.undelivered());
         for ticket in reading.await.unwrap_or_default() {
             let Some(last) = ticket.replies.len().checked_sub(1) else {

@@ -1,4 +1,4 @@
-//! What became of an effect, and approval requests that wait, for their client. Knows the JSON of these answers, and no session.
+//! The states of effects, and waiting approval requests, for their client. Knows the JSON of these answers, and no session.
 
 use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, unavailable};
@@ -13,7 +13,7 @@ use windlass_tool::envelope::rfc3339;
 use windlass_tool::id::{CallNumber, EffectId};
 
 impl ChatHost {
-    /// What became of an effect of one of the caller's conversations. For all other callers the effect does not exist.
+    /// The state of an effect of one of the caller's conversations. For all other callers the effect does not exist.
     pub(crate) fn effect(
         &self,
         caller: &Caller,
@@ -34,7 +34,7 @@ impl ChatHost {
     }
 }
 
-/// Whether the caller shows that it knows the conversation, where that is what makes it its own.
+/// Whether the caller shows that it knows the conversation, where that knowledge makes the conversation its own.
 pub(super) fn knows(whose: &Whose, reference: &ConversationRef, named: Option<&str>) -> bool {
     let id = reference.conversation_id.as_str();
     match named {

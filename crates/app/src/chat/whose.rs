@@ -1,5 +1,5 @@
-//! Whose a conversation is: its user, and the client that alone may go on with it. The store keeps both as one name. The one
-//! check on every way into a conversation. Knows no session and no HTTP.
+//! The owner of a conversation: its user, and the client that alone may go on with it. The store keeps both as one name. The one check
+//! on every way into a conversation. Knows no session and no HTTP.
 
 use crate::users;
 use windlass_runtime::caller::{Caller, is_proven_id};
@@ -9,7 +9,7 @@ use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 /// Stands for the owner of a conversation that every caller with its id may go on with. No client has this id.
 const ANYBODY: &str = "*";
 
-/// Whose a conversation is.
+/// The owner of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Whose {
     /// Only this client may go on with it; `None` if every caller that knows its id may.
@@ -27,7 +27,7 @@ pub(crate) enum Foreign {
 }
 
 impl Whose {
-    /// That of a conversation that a caller begins for a user.
+    /// The owner of a conversation that a caller begins for a user.
     pub(crate) fn begun_by(caller: &Caller, named: Option<&UserId>) -> Self {
         Self {
             owner: caller.keeper().cloned(),
@@ -38,7 +38,7 @@ impl Whose {
         }
     }
 
-    /// As the store has it.
+    /// The owner by the store's name.
     pub(crate) fn of(ledger_user: &UserId) -> Self {
         let text = ledger_user.as_str();
         let own = || Self {
@@ -110,7 +110,7 @@ impl Whose {
     }
 }
 
-/// Whose session a caller gets in a conversation as the store has it; where it has none, the caller begins it.
+/// The owner as whom a caller enters a conversation of the store; if the store has none, the caller begins it.
 pub(crate) fn admit(
     known: Option<&Conversation>,
     caller: &Caller,
@@ -166,7 +166,7 @@ mod tests {
                 Err(Foreign::Client),
                 Err(Foreign::Client),
             ),
-            // Who shows no id is nobody's owner; a token speaks for it.
+            // A client that shows no id owns nothing; a token speaks for it.
             ("c1", "c2", Passing, None, Err(Foreign::Client), Ok(())),
             ("c1", "c2", Kept, None, Err(Foreign::Client), Ok(())),
             ("c1/ada", "c1", Shown, Some("ada"), Ok(()), Ok(())),
@@ -179,7 +179,7 @@ mod tests {
                 Err(Foreign::User),
                 Err(Foreign::User),
             ),
-            // Nobody's: any caller may speak in it, and no client that shows itself may answer for another.
+            // A conversation without an owner: any caller may speak in it, and no client that shows itself may answer for another.
             ("*/ada", "c2", Passing, None, Ok(()), Ok(())),
             ("*/ada", "c2", Shown, None, Ok(()), Err(Foreign::Client)),
             (

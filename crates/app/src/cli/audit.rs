@@ -1,5 +1,5 @@
-//! `windlass audit verify` reads an audit back and names the first record that is not as it was written; `windlass audit
-//! checkpoint` notes where it stands, so that it cannot be written anew as a whole; `windlass audit list` prints what was done.
+//! `windlass audit verify` reads an audit back and names the first record that was changed; `windlass audit checkpoint` notes its end,
+//! so that it cannot be written anew as a whole; `windlass audit list` prints the records.
 
 use super::{
     AuditArguments, AuditCommand, CheckpointArguments, ListAuditArguments, VerifyArguments,
@@ -16,7 +16,7 @@ use windlass_runtime::audit::{self, Checkpoint, Standing};
 use windlass_runtime::client_key::CheckpointKey;
 use windlass_tool::template::escaped;
 
-/// Bytes of a checkpoint; more is none.
+/// Bytes of a checkpoint; a longer file is none.
 const CHECKPOINT_BYTES_MAX: u64 = 4_096;
 
 pub(super) fn run(arguments: &AuditArguments) -> Result<(), Failure> {
@@ -69,7 +69,7 @@ fn list(arguments: &ListAuditArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A record in one line for people: when, for whom, which tool, what came of it.
+/// A record in one line for people: its time, user, tool and outcome.
 fn shown(record: &Map<String, Value>) -> String {
     let text = |name: &str| record.get(name).and_then(Value::as_str).unwrap_or("-");
     let event = text("event");

@@ -104,7 +104,7 @@ fn in_configuration(compilation: &Compilation, config: &Config) -> Configured {
     artifact.map(of).unwrap_or_default()
 }
 
-/// Prints what was found. `written` is where the artifact went, if one was to be written.
+/// Prints the findings. `written` is the path of the artifact, if one was to be written.
 fn finish(
     compilation: &Compilation,
     configured: &Configured,
@@ -183,7 +183,7 @@ fn print_text(compilation: &Compilation, configured: &Configured, written: Optio
     }
 }
 
-/// Whom an example asks.
+/// Which users an example asks for consent.
 fn consent_of(example: &ExampleConsent) -> String {
     let (anonymous, signed_in) = (&example.anonymous, &example.signed_in);
     let outcome = match anonymous == signed_in {

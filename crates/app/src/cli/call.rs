@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &CallArguments, handlers: &Handlers) -> Result<(), 
     if arguments.user.is_empty() || arguments.user.chars().any(char::is_control) {
         return Err(Failure::Usage("--user has to be a printable id".to_owned()));
     }
-    // Before anything is opened or made.
+    // Checked before anything is opened or made.
     roles(&arguments.role)?;
     let flags = flags([
         ("--tools", "folders.tools", &arguments.tools),
@@ -179,7 +179,7 @@ fn open_store(arguments: &CallArguments, config: &Config) -> Result<Arc<dyn Stor
     Ok(Arc::new(store))
 }
 
-/// What was proven of the user whose call it is, as far as the command line is believed.
+/// The rights of the user who makes the call. The command line is believed.
 fn rights(user: &str, named: &[String]) -> Result<Rights, Failure> {
     match named.is_empty() && !is_proven_id(user) {
         true => Ok(Rights::Anonymous),

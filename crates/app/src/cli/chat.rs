@@ -1,5 +1,5 @@
-//! `windlass chat`: the conversation of the page's chat in a terminal, with a server's tools and rules and without its
-//! sockets. Owns what is printed; knows no model.
+//! `windlass chat`: the conversation of the page's chat in a terminal, with a server's tools and rules and without its sockets. Owns
+//! the printed text; knows no model.
 
 use super::line_editor::{Lines, Typed};
 use super::question::{details, is_yes, reason as reason_of};
@@ -28,19 +28,19 @@ use windlass_tool::registry::Tool;
 use windlass_tool::rights::Rights;
 use windlass_tool::sensitive::Sensitive;
 
-/// Whose conversation it is.
+/// The owner of the conversation.
 const USER: &str = "command-line";
-/// What was typed at a terminal, in the data folder.
+/// The file in the data folder that keeps the lines typed at a terminal.
 const HISTORY_FILE: &str = "chat_history";
 
 pub(super) fn run(arguments: &ChatArguments, handlers: Handlers) -> Result<(), Failure> {
     arguments.flags.check()?;
-    // Before anything is opened.
+    // Checked before anything is opened.
     roles(&arguments.role)?;
     let quiet = Some("error".to_owned());
     let anywhere = Some("127.0.0.1:0".to_owned());
     let mut keys = arguments.flags.keys();
-    // The log would run into the conversation, and nobody connects.
+    // The log would run into the conversation, and no client connects.
     keys.extend(flags([
         ("windlass chat", "log.level", &quiet),
         ("windlass chat", "server.listen", &anywhere),
@@ -160,7 +160,7 @@ fn unserved(block: &Block) -> String {
     )
 }
 
-/// What can be typed in place of a message.
+/// The commands that can be typed in place of a message.
 const COMMANDS: [(&str, &str); 3] = [
     ("/help", "this list"),
     ("/tools", "the tools that the agent has"),
@@ -173,7 +173,7 @@ fn is_command(line: &str) -> bool {
     name.is_some_and(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase()))
 }
 
-/// Does what a command says; false where it says that this is the end.
+/// Carries out a command; false if the command ends the program.
 fn run_command(command: &str, session: &HeldSession) -> bool {
     match command {
         "/exit" => return false,
@@ -236,7 +236,7 @@ async fn converse(
     }
 }
 
-/// Who types, for as long as nobody ends the program.
+/// The user at the terminal, until the program is ended.
 struct Person {
     lines: Lines,
     interrupt: Interrupt,
@@ -254,7 +254,7 @@ impl Person {
         }
     }
 
-    /// The answer to a question; `None` where there is none.
+    /// The answer to a request; `None` where there is no user.
     async fn answer(&mut self, question: &str) -> Option<String> {
         if !self.lines.is_terminal() {
             Printer.problem(question);
@@ -287,7 +287,7 @@ impl Person {
 async fn ends(ending: &mut watch::Receiver<bool>) {
     let heard = ending.wait_for(|ending| *ending).await.is_ok();
     if !heard {
-        // Nobody is left who could end it.
+        // The sender is gone, so the end never comes.
         std::future::pending::<()>().await;
     }
 }
@@ -299,8 +299,8 @@ fn said(words: &str) -> TurnInput {
     })
 }
 
-/// One message and its answer, with every question that comes of it; how the last answer ended. Whoever is not served is
-/// neither answered nor asked.
+/// Sends one message and answers every approval request that follows. Returns how the last answer ended. A user who is not served gets
+/// neither.
 async fn exchange(
     host: &ChatHost,
     session: &mut HeldSession,
@@ -328,7 +328,7 @@ async fn exchange(
         }]);
         let (ended, asked_next) = run_turn(session, input, person).await;
         reason = ended;
-        // Where nobody answers, what was asked already is declined, and what comes of that is asked in vain.
+        // Without a user, pending requests are denied, and requests that follow from that are dropped.
         if has_user {
             questions.extend(asked_next);
         }
@@ -353,17 +353,17 @@ async fn run_turn(
     (end.reason, sink.questions)
 }
 
-/// What the user is to be asked after a turn.
+/// An approval request to the user after a turn.
 struct Question {
     call: CallNumber,
     details: Vec<String>,
     preview: Option<String>,
-    /// What its answer has to bring.
+    /// The token that its answer has to bring.
     token: Sensitive<String>,
 }
 
 impl Question {
-    /// Prints what there is to know, on standard error as all that is no answer. Returns what is asked then.
+    /// Prints the details on standard error, like all text that is no answer. Returns the question for the prompt.
     fn print(&self) -> String {
         for line in &self.details {
             Printer.problem(&format!("  {line}"));
@@ -386,7 +386,7 @@ struct Terminal {
     told: Told,
 }
 
-/// What a turn came to, for programs.
+/// The results of a turn, for programs.
 #[derive(Default)]
 struct Told {
     text: String,
@@ -429,7 +429,7 @@ impl Terminal {
         }
     }
 
-    /// Of what happens beside the answer.
+    /// Prints a line about events beside the answer.
     fn progress(&mut self, line: &str) {
         self.end_line();
         Printer.hint(line);
@@ -449,7 +449,7 @@ impl TurnSink for Terminal {
         if let ClientUpdate::ConfirmationResult { call, response } = update
             && is_replaced(response.expose())
         {
-            // The one that takes its place follows.
+            // Its replacement follows.
             self.questions
                 .retain(|question| Some(question.call) != *call);
         }
@@ -534,7 +534,7 @@ impl TurnSink for Terminal {
     fn flush(&mut self) {}
 }
 
-/// What a model or a record says, with everything escaped that would steer the terminal or turn a line around.
+/// Text of a model or a record, with every character escaped that would steer the terminal or reverse a line.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! `windlass completions`: what a shell completes, made of the same description as the help.
+//! `windlass completions`: a shell's completions, made of the same description as the help.
 
 use super::{Cli, CompletionsArguments, PROGRAM};
 use crate::failure::Failure;
@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory};
 use std::path::Path;
 
 pub(super) fn run(arguments: &CompletionsArguments) -> Result<(), Failure> {
-    // A program of somebody's own has its own name.
+    // A user's own program has its own name.
     let path = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&path).file_stem().and_then(|name| name.to_str());
     let name = name.filter(|name| {
@@ -26,7 +26,7 @@ pub(super) fn run(arguments: &CompletionsArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same without what nobody types, which completions would offer.
+/// The same without hidden names, which completions would offer.
 fn visible(command: &Command) -> Command {
     // Names of commands last as long as the program, which prints this and ends.
     let name: &'static str = Box::leak(command.get_name().to_owned().into_boxed_str());

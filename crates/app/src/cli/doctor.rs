@@ -1,4 +1,4 @@
-//! `windlass doctor`: what is wrong with keys, machine and project, and what to do. Examines nothing itself.
+//! `windlass doctor`: problems with keys, machine and project, and their fixes. Examines nothing itself.
 
 use super::{DoctorArguments, load_config};
 use crate::doctor::{Examination, Finding, Verdict, examine};
@@ -47,7 +47,7 @@ fn print(finding: &Finding) {
         Verdict::Note => "note",
         Verdict::Wrong => "WRONG",
     };
-    // One line, whatever an error of somebody else's looks like.
+    // One line, even if a foreign error has several.
     let what = finding.what.replace('\n', " ");
     Printer.result(&format!("{verdict:<6} {:<10} {what}", finding.check));
     if let Some(cure) = &finding.cure {

@@ -1,5 +1,5 @@
-//! `windlass healthcheck`: asks the server of this machine whether it takes sessions. For containers and service managers, whose images have
-//! no other program that could ask.
+//! `windlass healthcheck`: asks the server of this machine whether it takes sessions. For containers and service managers, whose images
+//! have no other program for it.
 
 use super::{HealthcheckArguments, load_config};
 use crate::failure::Failure;

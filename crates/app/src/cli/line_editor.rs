@@ -1,5 +1,5 @@
-//! Lines of standard input. A terminal has editing and a history; other input is read as it comes. Reading blocks, so that it has a
-//! thread. Knows nothing of what is said.
+//! Lines of standard input. A terminal has editing and a history; other input is read as it comes. Reading blocks, so it has a thread.
+//! Knows no meaning of a line.
 
 use crate::failure::Failure;
 use rustyline::config::{Behavior, Config};
@@ -14,7 +14,7 @@ use tokio::sync::mpsc as answers;
 /// Lines that are remembered.
 const HISTORY_LINES_MAX: usize = 1_000;
 
-/// What came of asking for a line.
+/// The result of asking for a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     Line(String),
@@ -27,7 +27,7 @@ pub(super) enum Typed {
 /// A line that is asked for.
 struct Asked {
     prompt: String,
-    /// Whether it is a line that somebody may want again.
+    /// Whether the line goes into the history.
     is_kept: bool,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// What is typed at a terminal is kept in a file, which a later conversation begins with.
+    /// Lines typed at a terminal are kept in a file, and a later conversation begins with them.
     pub(super) fn new(history: PathBuf) -> Result<Self, Failure> {
         let (asked, to_read) = mpsc::channel();
         let (sender, typed) = answers::channel(1);
@@ -77,7 +77,7 @@ impl Lines {
         self.next(prompt, true).await
     }
 
-    /// The answer to a question, which nobody will want to give again.
+    /// The answer to a question, which does not go into the history.
     pub(super) async fn answer(&mut self, prompt: &str) -> Typed {
         self.next(prompt, false).await
     }
@@ -123,7 +123,7 @@ fn terminal(history: PathBuf) -> Result<Terminal, Failure> {
         let builder = Config::builder()
             .max_history_size(HISTORY_LINES_MAX)?
             .history_ignore_dups(true)?
-            // What is typed is shown on the terminal, wherever answers go.
+            // The terminal shows the typed text, wherever answers go.
             .behavior(match io::stdout().is_terminal() {
                 true => Behavior::Stdio,
                 false => Behavior::PreferTerm,
@@ -135,12 +135,12 @@ fn terminal(history: PathBuf) -> Result<Terminal, Failure> {
         Editor::with_history(config, lines)
     });
     let mut editor = editor.map_err(Failure::of)?;
-    // The first time there is none; and a conversation goes on without it.
+    // The first time there is no history file; a conversation goes on without it.
     let _ = editor.load_history(&history);
     Ok(Terminal { editor, history })
 }
 
-/// Ends when nobody asks any more, or nothing is left.
+/// Ends when the asking side is gone, or the input is at its end.
 fn read(mut reader: Reader, asked: &mpsc::Receiver<Asked>, typed: &answers::Sender<Typed>) {
     while let Ok(asked) = asked.recv() {
         let line = match &mut reader {

@@ -1,5 +1,4 @@
-//! The command line: what can be asked for, and how asking ends. Knows each command's arguments; what it does is in a file
-//! of its own.
+//! The command line: its commands, their arguments and their exit codes. The work of each command is in a file of its own.
 
 mod audit;
 mod backup;
@@ -167,7 +166,7 @@ struct ServeArguments {
     first_key: bool,
 }
 
-/// Where a server listens.
+/// The address at which a server listens.
 #[derive(Debug, Args)]
 struct ListenFlags {
     /// Where to listen, as in 127.0.0.1:8080; port 0 takes a free one
@@ -412,13 +411,13 @@ struct NewToolArguments {
     /// The tool's id, such as lookup_order
     #[arg(value_name = "NAME")]
     name: String,
-    /// What its handler is written in
+    /// The form of its handler
     #[arg(long, value_enum, default_value_t = LanguageName::Js)]
     kind: LanguageName,
     /// The address that a tool of kind http asks; {name} in it makes an argument of that name
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// One that changes something: the user is asked before it runs, and it runs once
+    /// A tool that changes something: the user is asked before it runs, and it runs once
     #[arg(long)]
     writes: bool,
     /// The folder of tool directories
@@ -581,7 +580,7 @@ enum KeysCommand {
 struct AddKeyArguments {
     #[command(flatten)]
     file: ConfigFile,
-    /// What the key is called, here and in the log
+    /// The key's name, here and in the log
     #[arg(value_name = "NAME")]
     name: String,
     /// A role of its holder; may be given more than once
@@ -814,7 +813,7 @@ struct BackupArguments {
 struct RestoreArguments {
     #[command(flatten)]
     file: ConfigFile,
-    /// What `windlass backup` has written
+    /// The file that `windlass backup` has written
     #[arg(value_name = "FILE")]
     archive: PathBuf,
     /// The new folder for what must survive a restart
@@ -887,7 +886,7 @@ struct DoctorArguments {
     timeout: u64,
 }
 
-/// What the host sets, as its configuration says.
+/// Limits that the host sets from its configuration.
 #[derive(Debug, Args)]
 struct ScriptWorkerArguments {
     #[arg(long)]
@@ -932,12 +931,13 @@ struct SimulatorArguments {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: std::net::SocketAddr,
-    /// What the provider says and does, as YAML
+    /// The provider's words and actions, as YAML
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
 }
 
-/// Does what the command line asks for, with these handlers of tools: [`windlass_handlers::builtin()`], and a program's own. Exit code 0: done; 1: failed, with one line on standard error; 2: asked wrongly.
+/// Carries out the command line, with these handlers of tools: [`windlass_handlers::builtin()`], and a program's own. Exit code 0:
+/// done; 1: failed, with one line on standard error; 2: wrong arguments.
 pub fn main(handlers: Handlers) -> ExitCode {
     logging::catch_panics();
     let cli = match parse(std::env::args_os().collect()) {
@@ -978,7 +978,7 @@ pub fn main(handlers: Handlers) -> ExitCode {
         Command::ScriptWorker(arguments) => script_worker::run(&arguments),
     };
     end(match outcome {
-        // What was said is worth nothing where it could not be read.
+        // A command whose output could not be written has failed.
         Ok(()) | Err(Failure::Said) => Printer.all_written().and(outcome),
         Err(Failure::Failed(_) | Failure::Usage(_) | Failure::SaidMisuse) => outcome,
     })
@@ -996,7 +996,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     let color = match named.as_deref() {
         Some("always") => clap::ColorChoice::Always,
         Some("never") => clap::ColorChoice::Never,
-        // Whether the word is one that there is, is told in a moment.
+        // Clap judges the word in a moment.
         Some(_) | None => clap::ColorChoice::Auto,
     };
     let matches = Cli::command()
@@ -1027,7 +1027,7 @@ impl MannerFlags {
     }
 }
 
-/// Help and version come this way too, also the help in place of a command. What is wrong is one line, as everywhere.
+/// Prints clap's help, version or error; help in place of a command comes here, too. An error takes one line, as everywhere.
 fn misunderstood(error: &clap::Error) -> ExitCode {
     let code = error.exit_code();
     if code == 0 || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
@@ -1067,7 +1067,7 @@ fn end(outcome: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// Reads the configuration and sets up the log as it says; `usual` is its level where nobody says any.
+/// Reads the configuration and sets up the log as it says; `usual` is the level if none is set.
 fn load(file: &ConfigFile, mut flags: Vec<Flag>, usual: LogLevel) -> Result<Loaded, Failure> {
     let working_directory = std::env::current_dir().map_err(|error| {
         Failure::Failed(format!("the working directory cannot be told: {error}"))
@@ -1078,7 +1078,7 @@ fn load(file: &ConfigFile, mut flags: Vec<Flag>, usual: LogLevel) -> Result<Load
         Loudness::Verbose => Some(("-v", "debug")),
         Loudness::Full => Some(("-vv", "trace")),
     };
-    // What is said on the command line wins over what a command would have.
+    // A level on the command line wins over the command's usual one.
     flags.extend(level.map(|(name, level)| Flag {
         name,
         key: "log.level",
@@ -1113,23 +1113,23 @@ fn load(file: &ConfigFile, mut flags: Vec<Flag>, usual: LogLevel) -> Result<Load
     Ok(loaded)
 }
 
-/// Refuses to begin what reaches services where the way out is not as the operator says.
+/// Refuses to begin a command that reaches services while the network settings of the process are wrong.
 fn expect_network() -> Result<(), Failure> {
     Network::of_process().map(|_| ()).map_err(Failure::of)
 }
 
-/// The configuration of a command that ends by itself, whose log says what is wrong. Folders that flags name have to be there.
+/// The configuration of a command that ends by itself, whose log has only problems. Folders that flags name must exist.
 fn load_config(file: &ConfigFile, flags: Vec<Flag>) -> Result<Config, Failure> {
     expect_folders(&flags)?;
     load(file, flags, LogLevel::Warn).map(|loaded| loaded.config)
 }
 
-/// The same of a command that makes the folder of tools.
+/// The same for a command that makes the folder of tools.
 fn load_config_to_write_tools(file: &ConfigFile, flags: Vec<Flag>) -> Result<Config, Failure> {
     load(file, flags, LogLevel::Warn).map(|loaded| loaded.config)
 }
 
-/// Refuses a flag that names a folder where there is none.
+/// Refuses a flag that names a missing folder.
 fn expect_folders(flags: &[Flag]) -> Result<(), Failure> {
     for Flag { name, key, value } in flags {
         let path = Path::new(value);
@@ -1152,7 +1152,7 @@ fn expect_folders(flags: &[Flag]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses the name of a file that is not there. `cure` says what to name.
+/// Refuses the name of a missing file. `cure` says which file to name.
 fn expect_file(path: &Path, cure: &str) -> Result<(), Failure> {
     let shown = path.display();
     match std::fs::metadata(path) {
@@ -1187,7 +1187,7 @@ fn flags<const N: usize>(flags: [(&'static str, &'static str, &Option<String>); 
         .collect()
 }
 
-/// What a flag was given several times, as the list that its key is.
+/// The values of a repeated flag, as the list that its key takes.
 fn together(values: &[String]) -> Option<String> {
     (!values.is_empty()).then(|| values.join(","))
 }

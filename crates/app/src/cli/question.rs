@@ -1,10 +1,10 @@
-//! What a user reads on a terminal before a call that needs consent runs, and which answer is a yes. Reads no input.
+//! The text that a user reads on a terminal before a call that needs consent runs, and which answer approves. Reads no input.
 
 use serde_json::Value;
 use windlass_session::client::ConfirmationQuestion;
 use windlass_tool::sensitive::Sensitive;
 
-/// What is to be known before anything else, and the call with the arguments that will run, a line each.
+/// A line each: the warning, the call with the arguments that will run, and why the user is asked.
 pub(super) fn details(question: &ConfirmationQuestion) -> Vec<String> {
     let arguments = question.arguments.expose().to_value();
     let call = format!("{} {}", question.tool, shown(&arguments));
@@ -15,12 +15,12 @@ pub(super) fn details(question: &ConfirmationQuestion) -> Vec<String> {
     warning.into_iter().chain([call]).chain(because).collect()
 }
 
-/// Whether a line says that the call may run: `yes` alone does, as the questions say.
+/// Whether a line approves the call: only `yes` does, as the questions say.
 pub(super) fn is_yes(line: &str) -> bool {
     line.trim().eq_ignore_ascii_case("yes")
 }
 
-/// Why a line that is no yes denies the call: what it says beside the no.
+/// The reason that a denying line gives: the text beside the "no".
 pub(super) fn reason(line: &str) -> Option<Sensitive<String>> {
     let line = line.trim();
     let word_end = line.find(|letter: char| !letter.is_alphanumeric());
@@ -33,7 +33,7 @@ pub(super) fn reason(line: &str) -> Option<Sensitive<String>> {
     (!said.is_empty()).then(|| Sensitive(said.to_owned()))
 }
 
-/// JSON with everything escaped that could hide or reorder what stands beside it: a terminal obeys what it is sent.
+/// JSON with every character escaped that could hide or reorder the text beside it: a terminal obeys control characters.
 fn shown(value: &Value) -> String {
     plain(&value.to_string())
 }

@@ -24,9 +24,9 @@ use windlass_tool::registry::Registry;
 use windlass_tool::rollout::Rollout;
 use windlass_tool::template::escaped;
 
-/// Bytes of one line; a longer one is none of ours.
+/// Bytes of one line; windlass writes no longer one.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Days that a session lasts at most; one that lasts longer is none of ours.
+/// Days that a session lasts at most; windlass writes no longer one.
 const DAYS_MAX: u64 = 36_500;
 
 pub(super) fn run(arguments: &ReplayArguments, handlers: Handlers) -> Result<(), Failure> {
@@ -68,7 +68,7 @@ fn registry(
     let recorded = |artifact: &Artifact| artifact.version() == header.registry_version;
     let at_hand = Artifact::load(&config.folders.data.join(ARTIFACT_FILE));
     let at_hand = at_hand.ok().filter(recorded);
-    // What the tools of the knowledge base take depends on what is in it, where they have to be built.
+    // If the tools have to be built, the knowledge base decides which arguments its tools take.
     let knowledge = match at_hand {
         Some(_) => nothing()?,
         None => runtime
@@ -185,7 +185,7 @@ fn compare(
     Ok(())
 }
 
-/// What is said of a journal that ends before its session does, as that of a process that was killed.
+/// The note on a journal that ends before its session does, as that of a killed process.
 fn missing_end(journal: &JournalFile, replay: &Replay) -> &'static str {
     match (journal.is_cut, replay.is_over()) {
         (true, false) => "; the last line is cut off, and the session's end is not in the journal",
@@ -262,7 +262,7 @@ fn seconds(at: Timestamp) -> String {
     )
 }
 
-/// What a journal of any version begins with.
+/// The beginning of a journal of any version.
 #[derive(Deserialize)]
 struct Form {
     header: FormHeader,
@@ -277,7 +277,7 @@ struct FormHeader {
 struct JournalFile {
     name: String,
     lines: BufReader<File>,
-    /// Of the line that was read last, from 1.
+    /// The number of the line that was read last, from 1.
     line: u64,
     /// That line has no end, and was not read.
     is_cut: bool,
@@ -310,7 +310,7 @@ impl JournalFile {
 
     fn header(&mut self) -> Result<Header, Failure> {
         let text = self.text()?;
-        // Before the rest, which another version writes otherwise.
+        // Read before the rest, which another version writes otherwise.
         let form: Option<Form> = text
             .as_ref()
             .and_then(|text| serde_json::from_slice(text).ok());

@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &ServeArguments, handlers: Handlers) -> Result<(), 
         watch: arguments.watch,
     };
     let outcome = runtime.block_on(serve(setup, first_key, signals));
-    // What a handler still does on a thread for blocking work is not waited for.
+    // Blocking work that a handler still does on its thread is not waited for.
     runtime.shutdown_background();
     outcome
 }
@@ -85,7 +85,8 @@ fn say_ready(server: &Server) {
     for line in server.models() {
         tracing::info!("{line}");
     }
-    // The address itself, also where it is every one of the machine: a loopback address would say that nobody else gets in.
+    // The address itself, also where the server listens on all addresses: a loopback address would suggest that other machines cannot
+    // connect.
     Printer.outcome(
         &format!("windlass is ready at http://{address}"),
         &json!({ "ready": format!("http://{address}") }),
@@ -127,7 +128,7 @@ impl FirstKey {
         }))
     }
 
-    /// The page takes what stands behind `#ticket=`, and a browser sends a fragment to no server.
+    /// The page reads the ticket after `#ticket=`, and a browser sends a fragment to no server.
     fn say(&self, address: SocketAddr) {
         let place = match &self.host {
             Some(host) => format!("https://{host}"),
@@ -141,7 +142,7 @@ impl FirstKey {
         );
     }
 
-    /// Nobody has seen the key of a start that failed.
+    /// Revokes the key of a start that failed: it was never shown.
     fn take_back(&self) {
         let revoke = KeyChange::Revoke { name: OPERATOR };
         if let Err(error) = KeyFile::of(&self.data).change(revoke) {

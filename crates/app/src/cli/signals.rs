@@ -7,7 +7,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// Those that end a server.
+/// The signals that end a server.
 pub(super) struct Signals {
     terminate: Terminate,
     interrupt: Interrupt,
@@ -32,7 +32,7 @@ impl Signals {
 /// The signals that have come, heard on a thread of their own: whatever hangs elsewhere, the process ends in time.
 pub(super) struct HeardApart(watch::Receiver<u32>);
 
-/// What the program still does after its own time to end is over.
+/// The time that the program's last steps take after its own time to end is over.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 impl HeardApart {
@@ -74,7 +74,7 @@ impl HeardApart {
     }
 }
 
-/// The one that Ctrl-C sends. One that comes while nobody waits goes to the next that waits.
+/// The signal that Ctrl-C sends. If it comes while no one waits, the next waiter gets it.
 pub(super) struct Interrupt {
     #[cfg(unix)]
     interrupt: Signal,
@@ -100,7 +100,7 @@ impl Interrupt {
     }
 }
 
-/// The one that no user at a terminal sends; never where the system has none.
+/// The signal that asks a program to end, and that no user at a terminal sends; never arrives on a system without it.
 pub(super) struct Terminate {
     #[cfg(unix)]
     terminate: Signal,

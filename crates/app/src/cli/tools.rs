@@ -1,4 +1,4 @@
-//! `windlass tools`: what the project's tools are and which built-in ones it has not, what each needs, and what is missing for it.
+//! `windlass tools`: the project's tools, the built-in ones that it has not, the requirements of each, and those that are missing.
 
 use super::{ToolsArguments, flags, load_config};
 use crate::failure::Failure;
@@ -144,7 +144,7 @@ fn print_text(tools: &[Listed], config: &Config) {
     }
 }
 
-/// The versions of a tool that has several, and what of its users each gets.
+/// The versions of a tool that has several, and which users get each.
 fn versions(tool: &Listed, config: &Config) -> Option<String> {
     if tool.others.is_empty() {
         return None;

@@ -14,8 +14,8 @@ use windlass_tool::handler::CONNECT_PATH;
 use windlass_tool::id::{ClientId, TenantId};
 use windlass_tool::sensitive::Sensitive;
 
-/// Where authorization servers send users back to, each to the address of its connection: what comes back there from one server is never
-/// given to another.
+/// The path to which authorization servers send users back, with the address of its connection for each: a response from one server is
+/// never given to another.
 const CALLBACK: &str = "/connections/callback";
 /// The beginning of the cookie names of pending authorizations.
 const COOKIE_PREFIX: &str = "windlass_connect_";
@@ -43,7 +43,7 @@ struct State {
     expires_unix_ms: u64,
 }
 
-/// Where a browser goes, and the cookie that it takes along.
+/// The address that a browser goes to, and the cookie that it takes along.
 #[derive(Debug)]
 pub(crate) struct Departure {
     pub(crate) address: String,
@@ -149,8 +149,7 @@ impl ConnectionDesk {
     }
 
     /// Ends an authorization by its response. Returns the title of the service that its user has connected, and the cookie that removes
-    /// the authorization's.
-    /// `cookie_of` gives what the browser holds under a cookie's name.
+    /// the authorization's. `cookie_of` gives the browser's value of a cookie.
     pub(crate) async fn arrive(
         self: &Arc<Self>,
         connection: &str,
@@ -174,7 +173,7 @@ impl ConnectionDesk {
         }
         let service = self.services.get(&authorization.slot.connection);
         let service = service.ok_or(ConnectProblem::UnknownAuthorization)?;
-        // Before anything else of it is believed.
+        // Checked before anything else of the response is believed.
         let issuer = returned.iss.as_deref();
         service
             .client
@@ -214,7 +213,7 @@ impl ConnectionDesk {
         let (desk, put, unkept) = (self.clone(), slot.clone(), kept.clone());
         let written = blocking(move || desk.vault.put(&put, &kept)).await;
         if let Err(problem) = written.and_then(|put| Ok(put?)) {
-            // Nobody could use the tokens, or end them.
+            // Tokens that are not stored could be neither used nor revoked.
             self.take_back(&slot, &unkept).await;
             return Err(problem);
         }

@@ -35,12 +35,12 @@ pub(crate) struct ConnectionDesk {
     services: BTreeMap<String, Service>,
     vault: Vault,
     pending: Mutex<PendingAuthorizations>,
-    /// Each change of a connection holds its lock, so that one refresh runs at a time. A lock that nobody holds is forgotten.
+    /// Each change of a connection holds its lock, so that one refresh runs at a time. A released lock is forgotten.
     locks: Mutex<BTreeMap<String, Weak<ChangeLock>>>,
     audit: Option<Arc<Audit>>,
 }
 
-/// The time at which the last refresh of those that wait together brought nothing.
+/// The time at which the last shared refresh failed.
 type ChangeLock = tokio::sync::Mutex<Option<u64>>;
 
 /// Why a browser does not connect anything. The texts are for operators.
@@ -77,7 +77,7 @@ pub(crate) struct Shown {
     connected_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scope: Option<String>,
-    /// Where the user connects, or connects anew.
+    /// The address where the user connects, or connects anew.
     connect_url: String,
 }
 
@@ -112,7 +112,7 @@ impl ConnectionDesk {
         })))
     }
 
-    /// As the tools of a tenant see them.
+    /// The connections as the tools of a tenant see them.
     pub(crate) fn of_tenant(self: &Arc<Self>, tenant: &TenantId) -> Arc<dyn Connections> {
         Arc::new(TenantsConnections::new(self.clone(), tenant.clone()))
     }
@@ -150,7 +150,7 @@ impl ConnectionDesk {
         Ok(shown)
     }
 
-    /// Ends a connection, and has the authorization server told. Whether there was one.
+    /// Ends a connection, and notifies the authorization server. True if there was one.
     pub(crate) async fn end(
         self: &Arc<Self>,
         slot: Slot,
@@ -165,7 +165,7 @@ impl ConnectionDesk {
         Ok(was_there)
     }
 
-    /// The same for a program that ends right after it: it waits until the authorization server was told.
+    /// The same for a program that ends right after it: waits until the authorization server was notified.
     pub(crate) async fn end_and_wait(
         self: &Arc<Self>,
         slot: Slot,
@@ -199,7 +199,7 @@ impl ConnectionDesk {
         let Some(service) = self.services.get(&slot.connection) else {
             return;
         };
-        // With the refresh token, a server takes back everything that came of it.
+        // If the refresh token is revoked, a server revokes all tokens that came of it.
         let token = kept.refresh_token.as_ref().unwrap_or(&kept.access_token);
         if let Err(error) = service.client.revoke(token).await {
             let connection = &slot.connection;
@@ -238,7 +238,7 @@ impl ConnectionDesk {
     }
 }
 
-/// Does what waits for the disk on a thread for that.
+/// Does work that waits for the disk on a thread of its own.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ConnectProblem> {

@@ -24,13 +24,13 @@ pub(super) struct PendingAuthorization {
     pub(super) expires_unix_ms: u64,
 }
 
-/// As many authorizations are pending as may be.
+/// The number of pending authorizations is at its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooManyPending;
 
 #[derive(Default)]
 pub(super) struct PendingAuthorizations {
-    /// By the random part of their states.
+    /// The pending authorizations, by the random part of their states.
     open: BTreeMap<String, PendingAuthorization>,
 }
 

@@ -1,4 +1,4 @@
-//! Texts that nobody but this server reads or makes: encrypted and authenticated under the key of connections, each for one purpose. Knows
+//! Texts that only this server can read or make: encrypted and authenticated under the key of connections, each for one purpose. Knows
 //! no token and no file.
 
 use base64_simd::URL_SAFE_NO_PAD;

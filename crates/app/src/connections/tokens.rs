@@ -1,5 +1,5 @@
-//! The access tokens that calls are given: the one that is kept as long as it counts, and else a new one, for which the authorization server
-//! is asked once for all calls that wait. Knows no browser.
+//! The access tokens for calls: the kept token as long as it is valid, otherwise a new one, for which the authorization server is asked
+//! once for all waiting calls. Knows no browser.
 
 use super::service::Service;
 use super::vault::Slot;
@@ -13,7 +13,7 @@ use windlass_tool::handler::{
 use windlass_tool::id::TenantId;
 use windlass_tool::sensitive::Sensitive;
 
-/// After an authorization server gave nothing, those that waited with the same call do not ask it again at once.
+/// After a failed refresh, waiting calls of the same connection do not ask the authorization server again at once.
 const PAUSE_MS: u64 = 2_000;
 
 impl Service {
@@ -57,7 +57,7 @@ impl ConnectionDesk {
         refreshed.unwrap_or_else(|_| Err(unavailable("the server ends".to_owned())))
     }
 
-    /// A token that counts, of those that wait for it together by one refresh.
+    /// A valid token, from one refresh for all calls that wait for it.
     async fn refreshed(
         self: Arc<Self>,
         slot: Slot,
@@ -88,7 +88,7 @@ impl ConnectionDesk {
                 let written = blocking(move || desk.vault.replace(&replaced, &kept)).await;
                 match written {
                     Ok(Ok(true)) => Ok(token),
-                    // Another process has ended it meanwhile, and knows nothing of these tokens.
+                    // Another process has ended the connection meanwhile, and does not know these tokens.
                     Ok(Ok(false)) => {
                         self.take_back(&slot, &unkept).await;
                         Err(self.missing(service, &slot))
@@ -140,7 +140,7 @@ impl ConnectionDesk {
     }
 }
 
-/// Those of one tenant's users.
+/// The connections of one tenant's users.
 pub(super) struct TenantsConnections {
     desk: Arc<ConnectionDesk>,
     tenant: TenantId,

@@ -14,7 +14,7 @@ use windlass_tool::json::hex;
 use windlass_tool::private;
 use windlass_tool::sensitive::Sensitive;
 
-/// The folder in the data folder, and what the names of its files end with.
+/// The folder in the data folder, and the ending of its files' names.
 const FOLDER: &str = "connections";
 const ENDING: &str = ".json";
 const PART_ENDING: &str = ".part";
@@ -31,7 +31,7 @@ const MARGIN_MS: u64 = 30_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Slot {
     pub(crate) tenant: TenantId,
-    /// The user, by the id that nobody else can claim.
+    /// The user, by the id that no other caller can claim.
     pub(crate) owner: ClientId,
     /// Its name in the configuration.
     pub(crate) connection: String,
@@ -84,7 +84,7 @@ impl Kept {
         }
     }
 
-    /// After a refresh: what the answer leaves out stays as it was.
+    /// The connection after a refresh: fields that the answer leaves out stay as they were.
     pub(super) fn refreshed(self, granted: Granted, now_unix_ms: u64) -> Self {
         Self {
             refresh_token: granted.refresh_token.or(self.refresh_token),
@@ -106,7 +106,7 @@ impl Kept {
     }
 }
 
-/// What a list has of a connection.
+/// A connection, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) slot: Slot,
@@ -156,7 +156,7 @@ impl Vault {
         &self.sealer
     }
 
-    /// A connection, if there is one. One that cannot be read is none, and the log says so: the user can connect anew.
+    /// A connection, if there is one. An unreadable connection counts as none, and the log says so: the user can connect anew.
     pub(super) fn read(&self, slot: &Slot) -> Result<Option<Kept>, VaultError> {
         let path = self.path(slot);
         let text = match read_file(&path) {
@@ -256,7 +256,7 @@ impl Vault {
         }
     }
 
-    /// The files of connections; none where nobody has connected yet.
+    /// The files of connections; empty before the first connection.
     fn files(&self) -> Result<Vec<PathBuf>, VaultError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -274,7 +274,7 @@ impl Vault {
         Ok(files)
     }
 
-    /// Until it is dropped, nobody else changes a file, in this process or in another one.
+    /// Until the lock is dropped, no other task and no other process changes a file.
     fn lock(&self) -> Result<File, VaultError> {
         let locked = || {
             private::create_folder(&self.folder)?;
@@ -386,7 +386,7 @@ mod tests {
         vault.put(&ada, &kept("sesame")).unwrap();
         fs::copy(vault.path(&ada), vault.path(&bob)).unwrap();
         assert_eq!(vault.read(&bob).unwrap(), None);
-        // Not even where it names the other user.
+        // A file of another user is refused, even if it names this one.
         let text = fs::read_to_string(vault.path(&ada)).unwrap();
         fs::write(vault.path(&bob), text.replace("user:ada", "user:bob")).unwrap();
         assert_eq!(vault.read(&bob).unwrap(), None);

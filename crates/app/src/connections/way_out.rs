@@ -15,7 +15,7 @@ impl Ways for ServerWays {
         let place = Endpoint::of_url(url).ok_or_else(|| "its address is none".to_owned())?;
         let places = match is_of_operator {
             true => Places::Named(place),
-            // A name whose addresses are those of a private network is refused there.
+            // A name with private addresses is refused there.
             false if names_address(url) => {
                 return Err("its metadata lead to an address without a name".to_owned());
             }

@@ -14,7 +14,7 @@ use windlass_services::search::OpenaiSearch;
 use windlass_tool::handler::{AvailabilityRequest, CalendarError, CalendarRange};
 use windlass_tool::id::UserId;
 
-/// Who makes pictures, where that is a service.
+/// The plan for the service that makes pictures; `None` where there is no service.
 pub(super) fn images(config: &Config) -> Option<Plan> {
     let settings = &config.images;
     let (vendor, address, model) = match settings.service {
@@ -41,7 +41,7 @@ pub(super) fn images(config: &Config) -> Option<Plan> {
     Some(built_in.plan(vendor, address, model, "images.service is set"))
 }
 
-/// Who searches the web. A search is paid for, so that only a service that can be asked about a model is asked.
+/// The plan for the service that searches the web. A search costs money, so only a service that can be asked about a model is asked.
 pub(super) fn search(config: &Config) -> Option<Plan> {
     let settings = &config.search;
     let built_in = BuiltIn {

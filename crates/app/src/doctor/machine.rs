@@ -1,5 +1,4 @@
-//! What the machine has to have: the right time, a free port, folders that can be used, the weights of the local model. Knows no
-//! service.
+//! Checks of the machine: the right time, a free port, folders that can be used, the weights of the local model. Knows no service.
 
 use super::Finding;
 use super::services::ServiceClock;
@@ -18,10 +17,10 @@ use windlass_store::SqliteStore;
 const SKEW_SECONDS_MAX: u64 = 60;
 /// A clock that is before this program's first year was never set: 2025-01-01.
 const EARLIEST_SECONDS: i64 = 1_735_689_600;
-/// Bytes of an answer in which a server says what it is.
+/// Bytes of an answer in which a server describes itself.
 const INFO_BYTES_MAX: usize = 64 * 1024;
 
-/// Whether the clock is right, as far as anybody has told.
+/// Whether the clock is right, as far as a service has given the time.
 pub(super) fn clock(clocks: &[ServiceClock]) -> Finding {
     const CHECK: &str = "clock";
     const CURE: &str = "set the machine's clock, as with timedatectl set-ntp true; keys, tickets and approvals go by it";
@@ -51,7 +50,7 @@ pub(super) fn clock(clocks: &[ServiceClock]) -> Finding {
     }
 }
 
-/// Whose certificates are believed.
+/// The certificate authorities that are believed.
 pub(super) fn roots(config: &Config) -> Finding {
     const CHECK: &str = "roots";
     if let Some(path) = &config.knowledge.postgres_root_certificate
@@ -202,7 +201,7 @@ fn data(folder: &Path) -> Finding {
     }
 }
 
-/// The folder itself, or what is there nearest above it, which may be no folder.
+/// The folder itself, or the nearest existing path above it, which may be no folder.
 fn nearest(folder: &Path) -> PathBuf {
     let mut above = folder.ancestors();
     let found = above.find(|path| std::fs::symlink_metadata(path).is_ok());

@@ -1,5 +1,5 @@
-//! Looks for what keeps an agent from working: keys, folders, ports, weights, clock, certificates, proxies and tools. Says what
-//! is wrong and what to do; changes nothing.
+//! Looks for obstacles of an agent: keys, folders, ports, weights, clock, certificates, proxies and tools. Names each problem and its
+//! fix; changes nothing.
 
 mod built_in_services;
 mod machine;
@@ -19,19 +19,19 @@ use windlass_tool::problem::Severity;
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
     Good,
-    /// Worth knowing, and in nobody's way.
+    /// Worth knowing, but no obstacle.
     Note,
     Wrong,
 }
 
-/// What was found about one thing.
+/// The finding of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
-    /// What was looked at, in a word.
+    /// The name of the check, in a word.
     pub(crate) check: &'static str,
     pub(crate) verdict: Verdict,
     pub(crate) what: String,
-    /// What to do; nothing where all is well.
+    /// The fix; `None` where all is well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cure: Option<String>,
 }
@@ -65,7 +65,7 @@ impl Finding {
     }
 }
 
-/// What is examined, and how.
+/// The subject of an examination, and its limits.
 pub(crate) struct Examination<'a> {
     pub(crate) config: &'a Arc<Config>,
     pub(crate) handlers: &'a Handlers,

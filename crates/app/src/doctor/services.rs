@@ -1,5 +1,5 @@
-//! Tries each key against the service that it is for, with the cheapest question that there is: what the service says of the
-//! model. Starts no session, asks no model, and shows no key.
+//! Tries each key against its service, with the cheapest request: the service's facts about the model. Starts no session, asks no
+//! model, and shows no key.
 
 use super::built_in_services::{calendar, images, search};
 use super::{Finding, Verdict};
@@ -19,9 +19,9 @@ const GEMINI_VERSION: &str = "/v1beta";
 const GEMINI_KEY_HEADER: &str = "x-goog-api-key";
 /// Bytes of a refusal that are read.
 const BODY_BYTES_MAX: usize = 16 * 1024;
-/// An answer to so small a question that takes longer is worth a word.
+/// A slower answer to so small a request is reported.
 const SLOW: Duration = Duration::from_secs(3);
-/// What the services said, and what time it is for them.
+/// The findings about the services, and the time by their clocks.
 pub(super) struct Asked {
     pub(super) findings: Vec<Finding>,
     pub(super) clocks: Vec<ServiceClock>,
@@ -35,7 +35,7 @@ pub(super) struct ServiceClock {
     pub(super) ours_seconds: i64,
 }
 
-/// Whose protocol a service speaks.
+/// The protocol of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Vendor {
     Openai,
@@ -70,7 +70,7 @@ pub(super) struct Service {
     /// The flag or key that chooses another model.
     pub(super) model_key: &'static str,
     pub(super) key: Option<Sensitive<String>>,
-    /// Where the key comes from, in words that follow "because".
+    /// The source of the key, in words that follow "because".
     pub(super) reason: String,
 }
 
@@ -152,7 +152,7 @@ fn voice(config: &Config) -> Plan {
         is_own: own.is_some(),
         base: match (own, vendor) {
             (Some(url), Vendor::Openai) => with_path(&url, "/v1"),
-            // Sessions and questions have paths of their own.
+            // Sessions and such requests have different paths.
             (Some(url), Vendor::Google) => format!("{}{GEMINI_VERSION}", origin_of(&url)),
             (None, Vendor::Openai) => OPENAI_URL.to_owned(),
             (None, Vendor::Google) => GEMINI_URL.to_owned(),
@@ -218,7 +218,7 @@ fn text(config: &Config) -> Plan {
     }))
 }
 
-/// What finds records by meaning, where it is a service.
+/// The plan for the embedder, where it is a service.
 fn knowledge(config: &Config) -> Plan {
     const CHECK: &str = "embedder";
     let knowledge = &config.knowledge;
@@ -254,7 +254,7 @@ fn knowledge(config: &Config) -> Plan {
     }))
 }
 
-/// A WebSocket's address as that of the HTTP server behind it, without its query.
+/// The HTTP address of the server behind a WebSocket address, without the query.
 fn over_http(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     let url = match url.split_once("://") {
@@ -353,7 +353,7 @@ impl Service {
         let status = answer.status;
         let took_ms = took.as_millis();
         let wrong = |what: String, cure: String| Finding::wrong(self.check, what, cure);
-        // Google says with 400 what others say with 401.
+        // Google uses 400 where others use 401.
         let is_key_refused = match status {
             401 | 403 => true,
             400 => {
@@ -413,7 +413,7 @@ impl Service {
         }
     }
 
-    /// What keeps an answer away, and what to do about it.
+    /// The finding about a service that gives no answer, with the fix.
     fn unreachable(&self, error: &HttpError) -> Finding {
         let own = match self.is_own {
             true => "start that server, or correct its address",

@@ -1,6 +1,6 @@
 //! Tickets by which conversations are handed over to people: a file each in the data folder, with bounds and an end, and the webhook
-//! that is told of them until it has taken them. Knows no session, no route and no tool. (The tickets with which callers sign in
-//! are `access::tickets`.)
+//! that gets each ticket until it has taken it. Knows no session, no route and no tool. (The tickets with which callers sign in are
+//! `access::tickets`.)
 
 mod ticket;
 pub(crate) mod webhook;
@@ -25,10 +25,10 @@ use windlass_tool::id::TenantId;
 use windlass_tool::private;
 use windlass_tool::sensitive::Sensitive;
 
-/// The folder in the data folder, and what the names of its files end with.
+/// The folder in the data folder, and the ending of its files' names.
 const FOLDER: &str = "handovers";
 const ENDING: &str = ".json";
-/// What the name of a file ends with that is still being written.
+/// The ending of a file's name while the file is being written.
 const PART_ENDING: &str = ".part";
 /// Files that are read at the start, and bytes of each: a ticket with as many answers as it takes, of four bytes a character, has
 /// fewer.
@@ -47,7 +47,7 @@ pub(crate) struct HandoverDesk {
     tickets: Mutex<BTreeMap<String, Ticket>>,
     webhook: Option<Webhook>,
     opened: Notify,
-    /// An answer could not be told.
+    /// An answer could not be delivered.
     delivery_due: Notify,
 }
 
@@ -74,7 +74,7 @@ pub(crate) enum ReplyRefused {
 }
 
 impl HandoverDesk {
-    /// Reads the tickets that there are. A file that is none is named and left as it is.
+    /// Reads the existing tickets. The log names a file that is no ticket, and the file stays as it is.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl HandoverDesk {
         }))
     }
 
-    /// As the tools of a tenant see it.
+    /// The desk as the tools of a tenant see it.
     pub(crate) fn of_tenant(self: &Arc<Self>, tenant: &TenantId) -> Arc<dyn Handovers> {
         Arc::new(TenantsDesk {
             desk: self.clone(),
@@ -118,7 +118,7 @@ impl HandoverDesk {
         })
     }
 
-    /// Tickets of a tenant, the newest first, and how many there are beyond those.
+    /// Tickets of a tenant, the newest first, and the number of the others.
     pub(crate) fn list(
         &self,
         tenant: &TenantId,
@@ -138,7 +138,8 @@ impl HandoverDesk {
         (shown.collect(), left_out)
     }
 
-    /// Takes a person's answer; the ticket with it, and the answer's place. One that says the same as an earlier one is that one.
+    /// Takes a person's answer. Returns the ticket with it, and the answer's position. An answer equal to an earlier one counts as that
+    /// one.
     pub(crate) fn reply(
         &self,
         tenant: &TenantId,
@@ -301,17 +302,16 @@ impl HandoverDesk {
     }
 }
 
-// What the conversations are told.
+// Delivery of answers to the conversations.
 impl HandoverDesk {
-    /// Tickets with answers that their conversations have not been told: the process that took them ended before, or the log took
-    /// nothing.
+    /// Tickets with answers that their conversations have not got: the process that took them ended before, or the log took nothing.
     pub(crate) fn undelivered(&self) -> Vec<Ticket> {
         let tickets = self.lock();
         let undelivered = tickets.values().filter(|ticket| ticket.has_undelivered());
         undelivered.cloned().collect()
     }
 
-    /// The conversation has the first `count` answers. Where this cannot be written, they are told once more after a restart, which
+    /// The conversation has the first `count` answers. If this cannot be written, they are delivered once more after a restart, which
     /// changes nothing.
     pub(crate) fn note_delivered(&self, id: &str, count: usize) {
         let mut tickets = self.lock();
@@ -344,8 +344,8 @@ impl HandoverDesk {
 
 // The webhook.
 impl HandoverDesk {
-    /// Tells the webhook of each ticket until it has taken it, also of those that an earlier process had opened, with growing pauses;
-    /// and removes old tickets. Until the server is over.
+    /// Posts each ticket to the webhook until it has taken it, also those that an earlier process had opened, with growing pauses; and
+    /// removes old tickets. Runs until the server is over.
     pub(crate) async fn follow(self: Arc<Self>, mut is_over: watch::Receiver<bool>) {
         let mut tried: BTreeMap<String, Tried> = BTreeMap::new();
         loop {
@@ -380,8 +380,8 @@ impl HandoverDesk {
         }
     }
 
-    /// Removes old tickets; which ticket the webhook is told of next, none where there is no webhook; and what is known of those that
-    /// were sent in vain and still wait.
+    /// Removes old tickets. Returns the next ticket for the webhook, if there is one, and the state of those that were sent in vain and
+    /// still wait.
     fn next_unsent(
         &self,
         mut tried: BTreeMap<String, Tried>,
@@ -443,7 +443,7 @@ impl HandoverDesk {
         }
     }
 
-    /// Where this cannot be written, the ticket is sent once more after a restart, under the same id.
+    /// If this cannot be written, the ticket is sent once more after a restart, under the same id.
     fn note_sent(&self, id: &str) {
         let mut tickets = self.lock();
         let Some(ticket) = tickets.get_mut(id) else {
@@ -462,7 +462,7 @@ enum Due {
     At(Instant),
 }
 
-/// How often a ticket was sent in vain.
+/// The failed attempts to send a ticket.
 #[derive(Clone, Copy, Debug)]
 struct Tried {
     attempts: u32,
@@ -493,11 +493,11 @@ impl Handovers for TenantsDesk {
         })
     }
 
-    /// The lookup spans tenants: what settles the changes of an earlier process asks for all of them, and nobody can guess the id.
+    /// The lookup spans tenants: the settling of an earlier process's changes asks for all of them, and the id cannot be guessed.
     fn find(&self, id: String) -> CapabilityFuture<Result<Option<Handover>, HandoverError>> {
         let desk = self.desk.clone();
         Box::pin(async move {
-            // Others write files while they hold the table.
+            // Other tasks write files while they hold the table.
             let found = move || desk.lock().get(&id).map(Ticket::handover);
             let found = tokio::task::spawn_blocking(found).await;
             found.map_err(|error| HandoverError::Unavailable(error.to_string()))
@@ -547,7 +547,7 @@ fn read_all(folder: &Path) -> io::Result<BTreeMap<String, Ticket>> {
     Ok(tickets)
 }
 
-/// What a process that ended has not written to its end.
+/// Removes the unfinished file of an ended process.
 fn remove_part(path: &Path) {
     if let Err(error) = fs::remove_file(path) {
         tracing::warn!(file = %path.display(), %error, "a ticket that was not written to its end cannot be removed");
@@ -718,7 +718,7 @@ mod tests {
             REPLIES_MAX
         );
 
-        // What no windlass has written is left where it is.
+        // A file that no windlass has written is left where it is.
         let path = second.path("big");
         fs::write(
             &path,

@@ -1,4 +1,4 @@
-//! One ticket: what it says, what people have answered, and the forms in which it is kept and shown.
+//! One ticket: its content, people's answers, and the forms in which it is kept and shown.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use windlass_tool::handler::{Handover, NewHandover, Urgency};
 use windlass_tool::id::{ConversationId, TenantId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
-/// Of the form in which it is kept.
+/// The version of the stored form.
 const VERSION: u32 = 1;
 /// Characters of an id.
 const ID_CHARACTERS_MAX: usize = 64;
@@ -29,7 +29,7 @@ pub(crate) struct Ticket {
     pub(crate) changed_at_unix_ms: u64,
     #[serde(default)]
     pub(crate) replies: Vec<Written>,
-    /// How many of them, from the first on, the conversation has been told.
+    /// The number of answers, from the first on, that the conversation has got.
     #[serde(default)]
     pub(crate) delivered_count: usize,
     /// The webhook has accepted the ticket.
@@ -37,7 +37,7 @@ pub(crate) struct Ticket {
     pub(crate) is_sent: bool,
 }
 
-/// What a person has answered.
+/// A person's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +66,7 @@ impl Ticket {
         }
     }
 
-    /// As it was kept under an id.
+    /// Reads the kept form of the ticket with this id.
     pub(super) fn read(text: &[u8], id: &str) -> Result<Self, String> {
         let ticket: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if ticket.version > VERSION {
@@ -78,12 +78,12 @@ impl Ticket {
         }
     }
 
-    /// Nobody has answered.
+    /// Whether it has no answer yet.
     pub(crate) fn is_open(&self) -> bool {
         self.replies.is_empty()
     }
 
-    /// Somebody has answered, and the conversation has every answer.
+    /// Whether it has an answer, and the conversation has every answer.
     pub(super) fn is_settled(&self) -> bool {
         !self.is_open() && !self.has_undelivered()
     }
@@ -100,7 +100,7 @@ impl Ticket {
         }
     }
 
-    /// For the people who answer it.
+    /// The form for the people who answer it.
     pub(crate) fn json(&self) -> Value {
         let replies = self.replies.iter().map(|reply| {
             json!({

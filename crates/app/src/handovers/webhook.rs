@@ -1,5 +1,5 @@
-//! Posts what happened to a service that the configuration names, signed, under the same id each time. Knows no conversation, and not
-//! when it is asked again.
+//! Posts events to the service that the configuration names, signed, under the same id each time. Knows no conversation, and not when a
+//! post is repeated.
 
 use crate::clock;
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ pub(crate) struct Webhook {
     way: Arc<dyn Http>,
 }
 
-/// What the configuration says of it.
+/// The configuration of a webhook.
 pub(crate) struct WebhookSettings<'a> {
     /// The part of the configuration.
     pub(crate) section: &'static str,
@@ -32,18 +32,18 @@ pub(crate) struct WebhookSettings<'a> {
 
 /// One thing that happened.
 pub(crate) struct Posted {
-    /// The same each time that it is posted.
+    /// The same id for each attempt to post it.
     pub(crate) id: String,
     pub(crate) kind: &'static str,
     pub(crate) data: Value,
 }
 
 impl Webhook {
-    /// The one that the configuration names.
+    /// The configured webhook.
     ///
     /// # Errors
     ///
-    /// It has no secret, or one that signs nothing.
+    /// It has no secret, or a secret that cannot sign.
     pub(crate) fn of(
         config: &Config,
         settings: WebhookSettings<'_>,
@@ -79,7 +79,7 @@ impl Webhook {
         }))
     }
 
-    /// Posts what happened; else why it did not arrive.
+    /// Posts an event. The error says why it did not arrive.
     pub(crate) async fn send(&self, posted: Posted) -> Result<(), String> {
         let Posted { id, kind, data } = posted;
         let now_unix_ms = clock::now_unix_ms();

@@ -1,5 +1,5 @@
-//! Puts imported tools into a folder of tools, and treats a second import of the same source with care: what the author has
-//! reviewed stays, and what the source has changed is taken up only on demand and needs a review again.
+//! Puts imported tools into a folder of tools, and treats a second import of the same source with care: reviewed text of the author
+//! stays, and changes of the source are taken up only on demand and need a review again.
 
 use super::{Code, ToolDirectory};
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Beside the tool's own files: what the last import wrote, to tell the source's changes from the author's.
+/// A file beside the tool's own: the text of the last import, to tell the source's changes from the author's.
 const ORIGIN_FILE: &str = "imported.json";
 
-/// What the last import of a tool wrote.
+/// The record of a tool's last import.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Origin {
     /// The title of the description.
@@ -45,12 +45,12 @@ impl Origin {
 /// Fields by which an author makes a tool less strict: a tool that is to be reviewed again loses them.
 const LOOSENING: [&str; 2] = ["remember", "repeatable"];
 
-/// What becomes of one tool.
+/// The change that an import makes to one tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// There is no such directory yet.
     New,
-    /// The source says what it said at the last import; nothing is written, so that the author's changes stay.
+    /// The source is the same as at the last import; nothing is written, so that the author's changes stay.
     Unchanged,
     /// The source says something else; these are the differences.
     Changed(Vec<String>),
@@ -101,7 +101,7 @@ pub(crate) fn step(folder: &Path, source: &str, tool: &ToolDirectory) -> Result<
     })
 }
 
-/// Directories of earlier imports from this source whose operations it has no more, with those operations.
+/// Directories of earlier imports from this source whose operations have gone, with those operations.
 pub(crate) fn gone(
     folder: &Path,
     source: &str,
@@ -141,8 +141,8 @@ pub(crate) fn set_aside(folder: &Path, name: &str) -> Result<PathBuf, FolderErro
     Ok(path)
 }
 
-/// Writes a tool's directory, each file whole: a reader finds the old one or the new one. A guide that the author has rewritten
-/// stays, and so do the fields that only the author writes, such as `effectKey`. Says what of those could not stay.
+/// Writes a tool's directory, each file whole: a reader finds the old one or the new one. A guide that the author has rewritten stays,
+/// and so do the fields that only the author writes, such as `effectKey`. Returns those that could not stay.
 pub(crate) fn write(
     folder: &Path,
     source: &str,
@@ -209,7 +209,7 @@ fn has_code(directory: &Path) -> bool {
         .any(|name| name.starts_with("handler."))
 }
 
-/// Keeps the author's own members of a file in what is written in its place: those that neither this import nor the last one has.
+/// Keeps the author's own members of a file in its new text: members that neither this import nor the last one has.
 fn keep(
     path: &Path,
     last: &Value,

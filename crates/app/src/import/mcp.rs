@@ -1,5 +1,5 @@
-//! The tools that an MCP server lists, as tool directories. A server's words are quoted to the model as they were when somebody imported them,
-//! and its hints are guesses: a tool that may change something asks the user until somebody has reviewed it. Knows no connection.
+//! The tools that an MCP server lists, as tool directories. The model reads the server's words as they were at the import, and the
+//! server's hints are guesses: a tool that may change something asks the user until its author has reviewed it. Knows no connection.
 
 use super::mcp_resource::{self, resource_tool};
 use super::tools::{Definition, TOOLS_MAX, some, tool};
@@ -13,7 +13,7 @@ use windlass_tool::handler_file::DefinitionHash;
 
 /// Milliseconds of one call: servers reach over networks, and start programs.
 const TIMEOUT_MS: u64 = 30_000;
-/// Bytes of a definition: what is longer is no tool that a model could read.
+/// Bytes of a definition: a longer one is no tool that a model could read.
 const DEFINITION_BYTES_MAX: usize = 256 * 1024;
 /// Words by which a description speaks to the model rather than of the tool. Each is a reason to look, and proves nothing.
 const ORDERS: [&str; 12] = [
@@ -31,7 +31,7 @@ const ORDERS: [&str; 12] = [
     "you must",
 ];
 
-/// What is imported of a server.
+/// The tools to import from a server.
 pub(crate) struct Choice<'a> {
     /// The server's name in the configuration.
     pub(crate) server: &'a str,
@@ -41,7 +41,7 @@ pub(crate) struct Choice<'a> {
     pub(crate) prefix: Option<&'a str>,
     /// The id of the tool that reads the server's resources and prompts.
     pub(crate) resource_id: &'a str,
-    /// Ids that are taken by what the program has built in.
+    /// Whether an id is taken by a built-in tool.
     pub(crate) built_in: &'a dyn Fn(&str) -> bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn source(server: &str) -> String {
     format!("MCP server {server}")
 }
 
-/// Makes tools of what a server lists.
+/// Makes tools of a server's list.
 pub(crate) fn import(offering: &Offering, choice: &Choice<'_>) -> Result<Imported, McpImportError> {
     let named: Vec<(&str, &Map<String, Value>)> = offering
         .definitions
@@ -203,7 +203,7 @@ pub(crate) fn tool_of(
     Ok(made)
 }
 
-/// Takes out of every text what could hide or reorder the rest of it.
+/// Removes from every text the characters that could hide or reorder the rest of it.
 fn take_hidden_out(value: &mut Value, count: &mut usize) {
     match value {
         Value::String(text) => {
@@ -444,7 +444,7 @@ mod tests {
         let headings = tool.guide.lines().filter(|line| line.starts_with('#'));
         let headings: Vec<&str> = headings.collect();
         assert_eq!(headings, ["# add", "## Watch Out"]);
-        // What was imported is kept as it was, for the comparison.
+        // The imported definition is kept as it was, for the comparison.
         assert_eq!(tool.definition.as_ref(), Some(&definition));
     }
 }

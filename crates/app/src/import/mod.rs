@@ -1,5 +1,5 @@
-//! Tool directories made from what a team has already. Owns what is written for a tool and how a second import treats the
-//! folder; knows no command line.
+//! Tool directories made of a team's existing descriptions. Owns the files of a tool and the rules of a second import into the folder;
+//! knows no command line.
 
 pub(crate) mod folder;
 pub(crate) mod mcp;
@@ -17,16 +17,16 @@ use serde_json::Value;
 pub(crate) struct ToolDirectory {
     /// The tool's id; the directory has its name with hyphens.
     pub(crate) id: String,
-    /// Where it comes from, for people: `POST /orders`.
+    /// The source of the tool, for people: `POST /orders`.
     pub(crate) origin: String,
     pub(crate) schema: Value,
     pub(crate) code: Code,
     pub(crate) guide: String,
-    /// As the source has it, where that is one that may change under a tool.
+    /// The source's definition, where it may change under a tool.
     pub(crate) definition: Option<Value>,
     /// The secrets that its requests need.
     pub(crate) secrets: Vec<String>,
-    /// What could not be taken over as it was, for the author to read.
+    /// The parts that could not be taken over as they were, for the author to read.
     pub(crate) notes: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Code {
     Script(String),
 }
 
-/// The tools that an import would write, and those that it would not.
+/// The tools that an import would write, and the refused ones.
 #[derive(Debug, Default)]
 pub(crate) struct Imported {
     pub(crate) tools: Vec<ToolDirectory>,

@@ -1,5 +1,5 @@
-//! Handlers of a Node project, read for what this runtime does not give them: each use with its place and its replacement.
-//! Text is searched, and no JavaScript is understood: a use in a comment is named as well.
+//! Handlers of a Node project, searched for uses that this runtime does not support: each use with its place and its replacement. Text
+//! is searched, and no JavaScript is understood: a use in a comment is named as well.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ pub(crate) struct Use {
     pub(crate) replacement: &'static str,
 }
 
-/// Names that stand for what a handler can no longer reach, and what to write instead.
+/// Names that a handler can no longer use, and their replacements.
 const NAMES: [(&str, &str); 10] = [
     ("context.ws", "context.messaging.send(message)"),
     ("context?.ws", "context.messaging.send(message)"),
@@ -129,7 +129,7 @@ fn destructured(source: &str, name: &str) -> Vec<usize> {
     lines
 }
 
-/// Whether the braces around what precedes this text are a pattern: `… } =`, `… }) {` or `… }) =>`.
+/// Whether the braces before this text are a pattern: `… } =`, `… }) {` or `… }) =>`.
 fn is_pattern(behind: &str) -> bool {
     const BYTES_MAX: usize = 2_000;
     const LEVELS_MAX: usize = 3;
@@ -182,7 +182,7 @@ fn has_name(line: &str, name: &str) -> bool {
     })
 }
 
-/// What a line imports, by `import … from '…'`, `import('…')` or `require('…')`.
+/// The module that a line imports, by `import … from '…'`, `import('…')` or `require('…')`.
 fn imported(line: &str) -> Option<String> {
     let trimmed = line.trim_start();
     let behind = if trimmed.starts_with("import ")
@@ -205,7 +205,7 @@ fn imported(line: &str) -> Option<String> {
     (!module.is_empty() && module.len() < 200).then(|| module.to_owned())
 }
 
-/// `None` of what works as it is: files beside the handler, and the module of errors.
+/// `None` for a module that works as it is: files beside the handler, and the module of errors.
 fn replacement_of(module: &str) -> Option<&'static str> {
     if module.starts_with(['.', '/', '@']) && module.ends_with("error-types.js")
         || module.starts_with("./")

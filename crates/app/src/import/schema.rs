@@ -1,6 +1,6 @@
-//! A schema of OpenAPI or of another's tool as JSON Schema 2020-12 with nothing but what a tool's schema may hold: references
-//! written out, older spellings modernised, and what only a server needs left out. A default stays where the source requires the
-//! member: everywhere else it is a description, since an argument that nobody gave is sent like one that somebody did.
+//! A schema of OpenAPI or of another's tool as JSON Schema 2020-12 with only the parts that a tool's schema may hold: references
+//! written out, older spellings modernised, and parts for servers left out. A default stays where the source requires the member.
+//! Everywhere else it becomes a description: a filled-in default would be sent like an argument that the model gave.
 
 use super::words::{brief, one_line};
 use serde_json::{Map, Value, json};
@@ -20,7 +20,7 @@ const NUMBER_FORMATS: [&str; 8] = [
     "int8", "int16", "int32", "int64", "uint32", "uint64", "float", "double",
 ];
 
-/// What a keyword's value has to be.
+/// The type that a keyword's value must have.
 #[derive(Clone, Copy, PartialEq)]
 enum Plain {
     Any,
@@ -110,7 +110,7 @@ impl<'d> Converter<'d> {
         }
     }
 
-    /// What could not be taken over as it was.
+    /// The parts that could not be taken over as they were.
     pub(super) fn notes(mut self) -> Vec<String> {
         if self.cut > 0 {
             self.notes.push(format!(
@@ -180,7 +180,7 @@ impl<'d> Converter<'d> {
         need: Need,
         description: Option<&str>,
     ) -> Result<Value, String> {
-        // In 3.1 what stands beside a reference counts; a description and a default are what is put there.
+        // In 3.1 the members beside a reference count; only a description and a default are common there.
         let own = object.get("description").and_then(Value::as_str);
         let own = description.or(own);
         if self.stack.iter().any(|known| known == reference) {
@@ -220,7 +220,7 @@ impl<'d> Converter<'d> {
         }
     }
 
-    /// The type, with the 3.0 spelling of what may be null.
+    /// The type, and the 3.0 spelling of a nullable one.
     fn kind(&self, object: &Map<String, Value>, made: &mut Map<String, Value>) {
         let is_nullable = object.get("nullable") == Some(&Value::Bool(true));
         let kind = match object.get("type") {
@@ -410,7 +410,7 @@ impl<'d> Converter<'d> {
     }
 }
 
-/// The schema of a value with its default as a description: what holds the value may itself be left out.
+/// The schema of a value with its default as a description: the value's holder may itself be left out.
 pub(super) fn described(mut schema: Value) -> Value {
     if let Some(made) = schema.as_object_mut()
         && let Some(default) = made.remove("default")
@@ -420,7 +420,7 @@ pub(super) fn described(mut schema: Value) -> Value {
     schema
 }
 
-/// Tells the model what happens without the value, where the description does not.
+/// Describes the default to the model, where the description does not.
 fn describe_default(default: &Value, made: &mut Map<String, Value>) {
     let said = made.get("description").and_then(Value::as_str);
     let said = said.unwrap_or_default().trim_end();
@@ -437,7 +437,7 @@ fn describe_default(default: &Value, made: &mut Map<String, Value>) {
     made.insert("description".to_owned(), text.into());
 }
 
-/// JSON Schema's name of a type that has other names elsewhere; `None` of one that says nothing.
+/// JSON Schema's name of a type that has other names elsewhere; `None` for a name that says nothing.
 fn known_type(name: &str) -> Option<Value> {
     let lower = name.to_ascii_lowercase();
     Some(Value::from(match lower.as_str() {
@@ -453,7 +453,7 @@ fn known_type(name: &str) -> Option<Value> {
     }))
 }
 
-/// What a reference within the document leads to.
+/// The target of a reference within the document.
 pub(super) fn resolve<'d>(document: &'d Value, reference: &str) -> Result<&'d Value, String> {
     let Some(pointer) = reference.strip_prefix('#') else {
         return Err(format!(
@@ -466,7 +466,7 @@ pub(super) fn resolve<'d>(document: &'d Value, reference: &str) -> Result<&'d Va
         .ok_or_else(|| format!("{} leads nowhere", brief(reference)))
 }
 
-/// The value itself, or what its `$ref` leads to.
+/// The value itself, or the target of its `$ref`.
 pub(super) fn followed<'d>(document: &'d Value, value: &'d Value) -> Result<&'d Value, String> {
     const STEPS_MAX: usize = 16;
     let mut value = value;

@@ -1,5 +1,5 @@
-//! Lists of tool definitions as other programs have them, as tool directories: those of MCP servers, of the chat interfaces of
-//! model vendors, and of the AI SDK. A definition says what a tool takes and not what runs it, so that its author writes the code.
+//! Lists of tool definitions as other programs have them, as tool directories: those of MCP servers, of the chat interfaces of model
+//! vendors, and of the AI SDK. A definition has a tool's arguments but no code, so its author writes the code.
 
 use super::schema::{Converter, Need, merged};
 use super::words::{one_line, plain, tool_id, unique};
@@ -34,7 +34,7 @@ const SCHEMAS: [&str; 8] = [
     // Inside the schema of Amazon Bedrock's `toolSpec`.
     "json",
 ];
-/// What OpenAI refuses at the top of a tool's parameters.
+/// The keywords that OpenAI refuses at the top of a tool's parameters.
 const NOT_AT_THE_TOP: [&str; 9] = [
     "allOf", "anyOf", "oneOf", "not", "enum", "const", "if", "then", "else",
 ];
@@ -213,7 +213,7 @@ pub(super) fn tool(definition: &Definition<'_>, id: &str) -> Result<ToolDirector
             "category": if writes { "action" } else { "retrieval" },
             "sideEffects": if writes { "writes" } else { "read_only" },
             "idempotent": !writes || hint("idempotentHint") == Some(true),
-            // Until somebody has read what the tool does.
+            // Holds until the author has reviewed the tool.
             "requiresConfirmation": writes,
             "allowedModes": ["text", "voice"],
             "latencyBudgetMs": 1_500,
@@ -285,7 +285,7 @@ fn guide(id: &str, text: &str, writes: bool) -> String {
     guide
 }
 
-/// A handler that says what is to be done, and changes nothing until somebody has done it.
+/// A handler that names the missing code, and changes nothing until the code is written.
 fn script(id: &str) -> String {
     let name = id.replace('_', "-");
     format!(

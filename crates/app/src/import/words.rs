@@ -26,7 +26,7 @@ pub(super) fn snake_case(name: &str) -> String {
     cut(&made, ID_CHARACTERS_MAX)
 }
 
-/// The same as the id of a tool, which begins with a letter.
+/// The same for the id of a tool, which begins with a letter.
 pub(crate) fn tool_id(name: &str) -> String {
     let name = snake_case(name);
     match name.bytes().next() {

@@ -1,5 +1,5 @@
-//! The files of photos, diagrams and videos: found by a record's id, and read from the knowledge base's folder. Gives what a
-//! record names and its reader may read, and nothing else of the folder.
+//! The files of photos, diagrams and videos: found by a record's id, and read from the knowledge base's folder. Gives only files that a
+//! record names and its reader may read.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use windlass_knowledge::{AssetPlace, asset};
 use windlass_tool::handler::{GetRequest, Knowledge, KnowledgeReader};
 
-/// A file and what it holds.
+/// A file and its content.
 pub(crate) struct AssetFile {
     pub(crate) mime_type: &'static str,
     pub(crate) bytes: Vec<u8>,

@@ -1,5 +1,5 @@
-//! The knowledge base in PostgreSQL as the program runs it: opened as the configuration says, asked now and then for what
-//! was written into it. In a program that was built without PostgreSQL, says so.
+//! The knowledge base in PostgreSQL as the program runs it: opened as the configuration says, and asked now and then for new records. A
+//! program that was built without PostgreSQL refuses it.
 
 #[cfg(feature = "postgres")]
 pub(crate) use with_postgres::{Polling, open, publish};
@@ -17,7 +17,7 @@ mod with_postgres {
     use windlass_knowledge::{KnowledgeBase, Observer, Progress};
     use windlass_tool::sensitive::Sensitive;
 
-    /// How often the database is asked whether anything was written: what is written shows within a second.
+    /// How often the database is asked for changes: a change shows within a second.
     const BETWEEN: Duration = Duration::from_millis(500);
 
     /// Asks until it is dropped.
@@ -37,7 +37,7 @@ mod with_postgres {
         }
     }
 
-    /// The base, and what keeps it current.
+    /// The base, and the task that keeps it current.
     pub(crate) async fn open(
         address: Sensitive<String>,
         maker: &Maker,
@@ -86,7 +86,7 @@ mod with_postgres {
         }
     }
 
-    /// Makes the database hold what a base in memory holds; says what became of it, as JSON and in words.
+    /// Copies a base in memory into the database. Returns the outcome as JSON and in words.
     pub(crate) async fn publish(
         address: Sensitive<String>,
         maker: &Maker,

@@ -1,5 +1,5 @@
-//! Reads documents in a process of its own, `windlass kb extract`, so that a hostile file ends that process and nothing else.
-//! Knows its limits and what it answers; no format.
+//! Reads documents in a process of its own, `windlass kb extract`, so that a hostile file ends that process and nothing else. Knows its
+//! limits and its answers; no format.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -63,7 +63,7 @@ impl DocumentReader for ExtractProcess {
                 drop(read);
             });
             let answer = receiver.recv_timeout(Duration::from_secs(SECONDS_MAX));
-            // Both threads end with the process, one that has answered as well as one that never would.
+            // Both threads end with the process, whether or not they have answered.
             let _ = child.kill();
             answer.unwrap_or_default()
         });

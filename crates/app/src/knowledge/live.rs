@@ -30,7 +30,7 @@ impl LiveKnowledge {
         vocabularies(self.facets(), self.default_namespace())
     }
 
-    /// The namespace that is searched where nobody names one.
+    /// The namespace of a search that names none.
     pub(crate) fn default_namespace(&self) -> String {
         match self {
             Self::Memory(base) => base.load().default_namespace().to_owned(),
@@ -57,8 +57,8 @@ impl LiveKnowledge {
         }
     }
 
-    /// Records of a base in memory that somebody may read, in the order of their ids and behind this one. Of a base in a database, whose
-    /// records are found by searching, none.
+    /// The readable records of a base in memory, in the order of their ids, after the given id. Empty for a base in a database: its
+    /// records are found by searching.
     pub(crate) fn listed(
         &self,
         reader: &KnowledgeReader,

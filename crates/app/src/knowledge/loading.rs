@@ -13,7 +13,7 @@ use windlass_config::{Config, EmbedderKind};
 use windlass_knowledge::embed::{Embedder, LocalModel, ModelError, Protocol};
 use windlass_knowledge::{EmbedderPresence, Offloaded};
 
-/// None where records are found by their words alone.
+/// `None` where records are found by their words alone.
 pub(super) type Loaded = Option<Arc<dyn Embedder>>;
 
 pub(super) struct Loading {
@@ -23,7 +23,7 @@ pub(super) struct Loading {
 
 enum LoadState {
     Running(JoinHandle<Result<Loaded, ModelError>>),
-    /// With the one line that says what is wrong.
+    /// The error is one line that names the problem.
     Done(Result<Loaded, String>),
 }
 
@@ -51,7 +51,7 @@ impl Loading {
             Ok(model) => Ok(Some(
                 Arc::new(Offloaded::new(model, machine)) as Arc<dyn Embedder>
             )),
-            // Nobody asked for the model by name, so that words have to do; what is wrong is said.
+            // The configuration does not name the model, so the search goes on by words alone, with a warning.
             Err(error) if kind == EmbedderKind::Auto => {
                 tracing::warn!(%error, "records are found by their words alone");
                 Ok(None)
@@ -77,7 +77,7 @@ impl Loading {
         }))
     }
 
-    /// Waits until the model is there. One that is named and cannot be had is done without, and the log says why, once.
+    /// Waits until the model is there. If a named model cannot be had, the search goes on without it, and the log says why, once.
     pub(super) async fn at_hand(&self) -> EmbedderPresence {
         match self.loaded().await {
             Ok(Some(embedder)) => EmbedderPresence::Present(embedder),
@@ -91,7 +91,7 @@ impl Loading {
         }
     }
 
-    /// The same for callers that cannot go on without it.
+    /// The same for callers that need the model.
     pub(super) async fn embedder(&self) -> Result<Loaded, Failure> {
         self.loaded().await.map_err(Failure::Failed)
     }

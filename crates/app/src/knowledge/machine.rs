@@ -16,7 +16,7 @@ impl TokioMachine {
 
 impl Machine for TokioMachine {
     fn run(&self, work: Box<dyn FnOnce() + Send>) {
-        // The waiting caller is told if a shutdown throws the work away.
+        // The waiting caller learns it if a shutdown throws the work away.
         drop(self.0.spawn_blocking(work));
     }
 

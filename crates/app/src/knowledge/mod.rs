@@ -35,11 +35,11 @@ const USUAL_FOLDER: &str = "kb";
 /// Problems of records that the log tells one by one.
 const PROBLEMS_LOGGED_MAX: usize = 20;
 
-/// A folder of records and what a base is made of it with. A clone is one more handle.
+/// A folder of records and the parts that make a base of it. A clone is one more handle.
 #[derive(Clone)]
 pub(crate) struct Maker {
     pub(crate) folder: PathBuf,
-    /// Without the model, which may still be on its way.
+    /// The options without the model, which may still be loading.
     options: Options,
     loading: Arc<Loading>,
     /// Vectors in a database that are compared one by one.
@@ -57,10 +57,10 @@ fn make_usual_folder(folder: &Path) {
     }
 }
 
-/// Whose questions the base answers.
+/// The readers whose questions the base answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
-    /// Users, each of whom reads what the configuration gives to them.
+    /// Users, each of whom reads the namespaces that the configuration grants.
     Users,
     /// The user of the command line on this machine, who could read the files as well.
     Operator,
@@ -120,7 +120,7 @@ impl Maker {
         self.loading.embedder().await.map(drop)
     }
 
-    /// Makes the base that users are served from, and says in the log what it holds.
+    /// Makes the base that users are served from, and logs the outcome.
     pub(crate) async fn make_for_users(&self) -> Result<(KnowledgeBase, IngestReport), Failure> {
         make_usual_folder(&self.folder);
         let (base, report) = self.make(Embedding::AtHand, &mut |_| ()).await?;
@@ -150,7 +150,7 @@ impl Maker {
     }
 }
 
-/// What reads HTML pages and PDF files, in a build that has it.
+/// The reader of HTML pages and PDF files, in a build that has it.
 fn documents() -> Result<Option<Arc<dyn DocumentReader>>, Failure> {
     #[cfg(feature = "documents")]
     let reader: Option<Arc<dyn DocumentReader>> = Some(Arc::new(
@@ -184,7 +184,7 @@ fn access(namespaces: &BTreeMap<String, NamespaceReaders>) -> Access {
     Access::new(readers)
 }
 
-/// Says in the log what became of the folder.
+/// Logs the outcome of reading the folder.
 fn log_report(maker: &Maker, base: &KnowledgeBase, report: &IngestReport) {
     for problem in report.problems.iter().take(PROBLEMS_LOGGED_MAX) {
         tracing::warn!(%problem, "a record was left out");

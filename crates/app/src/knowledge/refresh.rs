@@ -1,5 +1,5 @@
-//! Keeps the base current: embeds what has no vector yet, and takes up changes of the folder. Runs on a thread of its own,
-//! so that no session waits for an index.
+//! Keeps the base current: embeds passages without a vector, and takes up changes of the folder. Runs on a thread of its own, so that
+//! no session waits for an index.
 
 use super::{LiveKnowledge, Maker, log_report};
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ use windlass_knowledge::{Embedding, IngestReport, KnowledgeBase};
 
 /// Editors write a file in several steps; reading waits until they have been quiet for this long.
 const QUIET: Duration = Duration::from_millis(300);
-/// Somebody who never is quiet is not waited for longer than this.
+/// The longest wait for a pause in changes that do not stop.
 const UNQUIET_MAX: Duration = Duration::from_millis(700);
 /// Between two attempts at a folder that cannot be read, or a service that does not answer.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ pub(crate) struct WatchError {
     cause: notify::Error,
 }
 
-/// Says that another base is served now, and nothing once nobody listens any more. However often it is said, one note waits.
+/// Announces that another base is served now; does nothing without a listener. However often it is called, one note waits.
 #[derive(Clone, Debug)]
 pub(crate) struct KnowledgeChanges(SyncSender<()>);
 
@@ -48,11 +48,11 @@ impl KnowledgeChanges {
     }
 
     pub(crate) fn tell(&self) {
-        // Where a note waits already, it stands for this one, too; without a receiver the server is gone.
+        // A waiting note covers this change, too; without a receiver the server is gone.
         let _ = self.0.try_send(());
     }
 
-    /// Those of a base that nobody serves.
+    /// The changes of a base that is not served.
     pub(crate) fn unheard() -> Self {
         Self(sync_channel(1).0)
     }
@@ -63,7 +63,7 @@ pub(crate) enum Refresher {
     Folder {
         /// Its callback holds a sender: without it the thread's loop ends.
         _watch: Option<Arc<FolderWatch>>,
-        /// The same where nothing is watched.
+        /// Keeps the thread's loop going where no folder is watched.
         _sender: Sender<()>,
     },
     #[cfg(feature = "postgres")]
@@ -71,7 +71,7 @@ pub(crate) enum Refresher {
 }
 
 impl Refresher {
-    /// Needs to be called inside the asynchronous runtime. `report` is that of the base that is searched now.
+    /// Needs to be called inside the asynchronous runtime. `report` is that of the base in use.
     pub(crate) fn start(
         maker: Maker,
         live: Arc<LiveKnowledge>,
@@ -79,7 +79,7 @@ impl Refresher {
         is_watching: bool,
         changed: KnowledgeChanges,
     ) -> Result<Self, WatchError> {
-        // One note that waits stands for all changes that nobody has looked at.
+        // One waiting note covers all changes that were not read yet.
         let (sender, changes) = channel(1);
         let refuse = |cause| WatchError {
             folder: maker.folder.display().to_string(),
@@ -135,12 +135,12 @@ pub(crate) struct FolderWatch {
     watched: Mutex<Watched>,
 }
 
-/// Where a folder is, as its watcher saw it last.
+/// The place of a folder, as its watcher saw it last.
 struct WatchedFolder {
     folder: PathBuf,
-    /// What the links on the way to it lead to; `None` where that is nothing.
+    /// The folder that the links on the way lead to; `None` where they lead nowhere.
     real: Mutex<Option<PathBuf>>,
-    /// Whether what was watched is gone: a folder of the same name would be another one.
+    /// Whether the watched folder is gone: a folder of the same name would be another one.
     is_gone: AtomicBool,
 }
 
@@ -163,7 +163,7 @@ impl FolderWatch {
             let is_access =
                 matches!(&event, Ok(event) if matches!(event.kind, EventKind::Access(_)));
             if !is_access && of_events.is_concerned(&event) {
-                // Where it is full, a note waits already; without a receiver the server is gone, and so will be the watch.
+                // A full channel has a waiting note already; without a receiver the server is gone, and the watch ends soon.
                 let _ = sender.try_send(());
             }
         })?;
@@ -224,10 +224,10 @@ impl WatchedFolder {
 }
 
 impl Watched {
-    /// Watches a folder, and in place of what was watched before where that was something. Of the folders that hold links to
-    /// it their own entries alone: a link that is pointed elsewhere is a change of none but them.
+    /// Watches a folder instead of an earlier one at this place. Also watches the folders that hold links to it, without their
+    /// contents: only a change of such a link matters there.
     fn watch(&mut self, folder: &Path) -> notify::Result<()> {
-        // What is gone may not be watched any more as it is.
+        // A watch on a removed folder may be dead, so it is set anew.
         let _ = self.watcher.unwatch(folder);
         for holder in std::mem::take(&mut self.holders) {
             let _ = self.watcher.unwatch(&holder);
@@ -247,7 +247,7 @@ impl Watched {
     }
 }
 
-/// The folders that hold the symbolic links on the way to another, those that links lead to among them.
+/// The folders that hold the symbolic links on the way to a folder, including links behind links.
 fn holders_of_links(folder: &Path) -> Vec<PathBuf> {
     let mut holders = Vec::new();
     let mut ways = vec![folder.to_owned()];
@@ -281,11 +281,11 @@ fn is_incomplete(report: &IngestReport) -> bool {
     report.missing > 0 || report.cut > 0
 }
 
-/// What the keeper has to do next.
+/// The keeper's next step.
 enum Next {
     /// Everything is done until something changes.
     Wait,
-    /// Vectors are missing, or what is known of the passages is to be kept.
+    /// Vectors are missing, or the data about passages has to be written.
     Embed,
     /// It did not work; try again after a while.
     Retry,
@@ -310,7 +310,7 @@ impl Keeper {
                 Next::Embed => tokio::select! {
                     biased;
                     change = changes.recv() => match change {
-                        // What is embedded by now is kept, so that nothing is lost by beginning again.
+                        // Finished vectors are kept, so a new beginning loses nothing.
                         Some(()) => self.after_quiet(&mut changes).await,
                         None => Next::End,
                     },
@@ -335,7 +335,7 @@ impl Keeper {
         }
     }
 
-    /// Reads the folder and serves what it finds at once, with the vectors that are at hand.
+    /// Reads the folder and serves its records at once, with the vectors that are at hand.
     async fn read(&self) -> Next {
         if let Some(watch) = self.watch.upgrade() {
             watch.renew();
@@ -345,7 +345,7 @@ impl Keeper {
             Ok((base, report)) => {
                 self.live.replace(base.clone());
                 self.changed.tell();
-                // What the log says is served by then.
+                // The log reports a base that is served already.
                 log_report(&self.maker, &base, &report);
                 match is_incomplete(&report) {
                     false => Next::Wait,
@@ -394,7 +394,7 @@ impl Keeper {
     }
 }
 
-/// Waits after a change until nothing changes any more, but not for ever; false where nobody is left who could tell.
+/// Waits after a change until changes stop, but not for ever; false where no sender is left.
 async fn quiet(changes: &mut Receiver<()>) -> bool {
     let end = Instant::now() + UNQUIET_MAX;
     loop {
@@ -423,7 +423,7 @@ mod tests {
         let (begin, begun) = std::sync::mpsc::channel();
         let thread = beside(runtime.handle().clone(), async move || {
             let mut change = pin!(changes.recv());
-            // It is told once the work waits, so that nothing goes on in the midst of the runtime's end.
+            // The test goes on once the work waits, so that no work runs in the midst of the runtime's end.
             poll_fn(|context| {
                 let changed = change.as_mut().poll(context);
                 let _ = begin.send(());
@@ -434,7 +434,7 @@ mod tests {
         });
         begun.recv().unwrap();
         drop(runtime);
-        // Where the work is over already, nobody takes it.
+        // If the work is over already, the note has no receiver.
         let _ = sender.try_send(());
         assert!(thread.unwrap().join().is_ok());
     }
@@ -446,7 +446,7 @@ mod tests {
         assert!(thread.unwrap().join().is_ok());
     }
 
-    /// Of the second in which an edit shows, what is waited for leaves the rest to the reading. Time is virtual.
+    /// An edit shows within a second: the pause takes a part, and the reading has the rest. Time is virtual.
     #[tokio::test(start_paused = true)]
     async fn an_edit_is_read_after_three_tenths_of_a_second_and_many_after_seven() {
         let millis = Duration::from_millis;

@@ -18,10 +18,10 @@ use windlass_tool::sensitive::Sensitive;
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Numbers of a vector that both providers' models can be asked for.
 const USUAL_DIMENSION: usize = 768;
-/// From a request to the head of its answer.
+/// The time from a request to the head of its answer.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a named service comes to.
+/// The result of opening a named service.
 pub(super) enum Opened {
     Service(Arc<dyn Embedder>),
     /// It cannot be asked without the key that this variable holds.

@@ -1,7 +1,7 @@
 //! `tools/call`: one call from its parameters to its result. A call that needs a person's approval asks its client for it, or says where
 //! it is given, and an answer that comes back takes the way of every other answer to such a request.
 
-use super::asking::{REQUEST, Said, form, link, said, shown_request};
+use super::asking::{REQUEST, Said, ShownRequest, form, link, said, shown_request};
 use super::message::{Elicitation, Request};
 use super::reply::{
     Failure, Revision, called, failed, members, notification, picture, picture_link,
@@ -199,7 +199,8 @@ impl McpHost {
             Way::Form => form(&shown),
             Way::Url(page) => link(&shown, &url(page)),
             Way::Told(page) => {
-                let error = told_where(&call.tool, page.as_deref().map(url).as_deref());
+                let url = page.as_deref().map(url);
+                let error = told_where(&call.tool, &shown, url.as_deref());
                 return Ok(Some(failed(revision, &error)));
             }
         };
@@ -490,16 +491,21 @@ fn undecided(tool: &Tool) -> CallError {
 }
 
 /// What a client is told that cannot ask its user.
-fn told_where(tool: &Tool, url: Option<&str>) -> CallError {
+fn told_where(tool: &Tool, shown: &ShownRequest, url: Option<&str>) -> CallError {
     let message = format!("{} runs only after a person has approved it", tool.id);
     let error = CallError::new(ErrorType::ConfirmationRequired, message);
+    let done = match &shown.warning {
+        None => "Nothing has been done yet.".to_owned(),
+        // Of an earlier call that is not certain, or not true.
+        Some(warning) => format!("This call has done nothing. The user is warned: {warning}"),
+    };
     match url {
         Some(url) => error
             .with_suggestion(format!(
-                "Nothing has been done yet. Ask the user to approve it at {url}, and then send the same call again for its result."
+                "{done} Ask the user to approve it at {url}, and then send the same call again for its result."
             ))
             .with_details(json!({"approveAt": url})),
-        None => error.with_suggestion("Nothing was done. Say that nobody can be asked here."),
+        None => error.with_suggestion(format!("{done} Say that nobody can be asked here.")),
     }
 }
 

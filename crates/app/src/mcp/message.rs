@@ -61,7 +61,8 @@ pub(crate) enum RequestId {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Meta {
     pub(crate) version: Option<String>,
-    pub(crate) elicitation: Elicitation,
+    /// In which ways the client can ask its user; `None` where it does not say what it can.
+    pub(crate) capabilities: Option<Elicitation>,
     pub(crate) progress: Option<RequestId>,
     pub(crate) key: Option<String>,
 }
@@ -128,6 +129,11 @@ impl Meta {
                     .ok_or("progressToken is no whole number and no short text")?,
             ),
         };
+        let capabilities = match meta.get(CAPABILITIES) {
+            None => None,
+            Some(capabilities @ Value::Object(_)) => Some(Elicitation::of(capabilities)),
+            Some(_) => return Err("the client's capabilities in _meta are no object"),
+        };
         let key = match meta.get(KEY) {
             None => None,
             Some(Value::String(key)) if (1..=NAME_BYTES_MAX).contains(&key.len()) => {
@@ -137,12 +143,22 @@ impl Meta {
         };
         Ok(Self {
             version,
-            elicitation: meta
-                .get(CAPABILITIES)
-                .map(Elicitation::of)
-                .unwrap_or_default(),
+            capabilities,
             progress,
             key,
+        })
+    }
+}
+
+impl Request {
+    /// In which ways the client of a request of the stateless revision can ask its user. Each such request has to say what its client can.
+    ///
+    /// # Errors
+    ///
+    /// What a client is answered that does not say so.
+    pub(crate) fn declared(&self) -> Result<Elicitation, Failure> {
+        self.meta.capabilities.ok_or_else(|| {
+            Failure::params("_meta has to name io.modelcontextprotocol/clientCapabilities")
         })
     }
 }
@@ -296,6 +312,10 @@ mod tests {
             ),
             (
                 r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":1}}"#,
+                "-32602 Some(Number(1))",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"io.modelcontextprotocol/clientCapabilities":1}}}"#,
                 "-32602 Some(Number(1))",
             ),
             (r#"{"jsonrpc":"2.0","id":1}"#, "-32600 None"),

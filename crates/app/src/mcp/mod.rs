@@ -144,7 +144,8 @@ impl McpHost {
             "resources/list" => self.list_resources(peer, revision, &request.params),
             "resources/templates/list" => self.list_templates(revision, &request.params),
             "resources/read" => self.read_resource(peer, revision, &request.params).await,
-            "ping" => Ok(revision.complete(Map::new())),
+            // The revision without sessions has given it up.
+            "ping" if revision == Revision::Handshake => Ok(revision.complete(Map::new())),
             "server/discover" if revision == Revision::Stateless => Ok(self.discovered()),
             _ => Err(unknown_method()),
         })

@@ -199,7 +199,10 @@ impl Connection {
     async fn take_request(&mut self, request: Request) {
         let refuse = |failure: Failure| failure.to_message(Some(&request.id));
         let (revision, elicitation) = match (request.meta.version.as_deref(), &self.session) {
-            (Some(STATELESS), _) => (Revision::Stateless, request.meta.elicitation),
+            (Some(STATELESS), _) => match request.declared() {
+                Ok(elicitation) => (Revision::Stateless, elicitation),
+                Err(failure) => return self.say(refuse(failure)).await,
+            },
             (Some(other), _) => return self.say(refuse(super::unsupported(other))).await,
             (None, _) if request.method == "initialize" => {
                 return self.begin_session(&request).await;

@@ -21,7 +21,7 @@ impl File {
     }
 }
 
-/// What a tool's handler is written in.
+/// The language of a tool's handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
     /// In the engine that comes with the program.
@@ -165,7 +165,7 @@ impl Extra {
         Self::Tasks,
     ];
 
-    /// As the command line calls it.
+    /// The name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Calendar => "calendar",
@@ -181,7 +181,7 @@ impl Extra {
         }
     }
 
-    /// What its tools are for, as the command line's help says it.
+    /// The purpose of its tools, as the command line's help says it.
     pub(crate) fn purpose(self) -> &'static str {
         match self {
             Self::Calendar => "Free times, events; made, moved and cancelled after the user's yes",
@@ -197,7 +197,7 @@ impl Extra {
         }
     }
 
-    /// What has to be there for it.
+    /// The requirements for it.
     pub(crate) fn needs(self) -> &'static str {
         match self {
             Self::Calendar => "nothing (Google Calendar, Zoom and Meet: credentials)",
@@ -338,23 +338,23 @@ pub(crate) fn beginning(name: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What a new project is made for.
+/// The properties of a new project.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// As the prompts call it.
+    /// The name in the prompts.
     pub(crate) name: String,
     pub(crate) language: Language,
     /// The folder of tools. One of another program's keeps its own.
     pub(crate) tools: &'static str,
     /// The directories of tools that an import writes in place of this.
     pub(crate) without: Vec<String>,
-    /// What it has besides the tools of every project.
+    /// The extras besides the tools of every project.
     pub(crate) with: Vec<Extra>,
 }
 
 /// The usual folder of tools.
 pub(crate) const TOOLS: &str = "tools";
-/// The same where another program has one of that name.
+/// The folder of tools where another program has one of the usual name.
 pub(crate) const OTHER_TOOLS: &str = "agent-tools";
 
 /// A project that serves and chats at once.
@@ -439,7 +439,7 @@ fn configuration(plan: &Plan) -> String {
     )
 }
 
-/// What a new tool is to be.
+/// The properties of a new tool.
 pub(crate) struct Draft<'a> {
     pub(crate) id: &'a str,
     pub(crate) language: &'a Language,
@@ -449,8 +449,16 @@ pub(crate) struct Draft<'a> {
 
 /// The argument of a tool whose address names none.
 const USUAL_ARGUMENT: &str = "query";
-/// What examples have for an argument.
+/// The value of an argument in examples, and the one in those of the first tool.
 const EXAMPLE: &str = "A-1001";
+const FIRST_EXAMPLE: &str = "Ada";
+
+fn example(draft: &Draft<'_>) -> &'static str {
+    match draft.id {
+        FIRST_TOOL => FIRST_EXAMPLE,
+        _ => EXAMPLE,
+    }
+}
 
 /// The names of its arguments: the places of its address, else one.
 fn arguments(draft: &Draft<'_>) -> Vec<String> {
@@ -466,15 +474,15 @@ fn arguments(draft: &Draft<'_>) -> Vec<String> {
 
 /// Arguments for a first call, as people write JSON.
 pub(crate) fn example_arguments(draft: &Draft<'_>) -> String {
-    let names = arguments(draft);
+    let (names, value) = (arguments(draft), example(draft));
     let members: Vec<String> = names
         .iter()
-        .map(|name| format!("\"{name}\": \"{EXAMPLE}\""))
+        .map(|name| format!("\"{name}\": \"{value}\""))
         .collect();
     format!("{{{}}}", members.join(", "))
 }
 
-/// A tool's directory. Its code answers each call with what it was asked, until somebody writes more.
+/// A tool's directory. Its code answers each call with the call's arguments, until the author writes more.
 pub(crate) fn new_tool(draft: &Draft<'_>) -> Vec<File> {
     let Draft {
         id,
@@ -538,7 +546,7 @@ pub(crate) fn new_tool(draft: &Draft<'_>) -> Vec<File> {
     files
 }
 
-/// What every tool has to say. `windlass check` prints what is taken for the rest.
+/// The fields that every tool has to have. `windlass check` prints the defaults of the rest.
 fn schema(draft: &Draft<'_>) -> Value {
     let is_remote = matches!(draft.language, Language::Http { .. });
     let names = arguments(draft);
@@ -575,13 +583,13 @@ fn schema(draft: &Draft<'_>) -> Value {
         },
     });
     if draft.writes {
-        // What the user reads before saying yes.
+        // The text that the user reads before approving.
         let places: Vec<String> = names.iter().map(|name| format!("{{{name}}}")).collect();
         let preview = format!("{}: {}", draft.id.replace('_', " "), places.join(", "));
         schema["confirmation"] = json!({ "preview": preview });
     }
     if is_remote {
-        // Text that others wrote: what it says is data and no order.
+        // External text: its content is data and no order.
         schema["reach"] = "external".into();
     }
     schema
@@ -591,10 +599,13 @@ fn guide(draft: &Draft<'_>) -> String {
     let (id, example) = (draft.id, example_arguments(draft));
     let example = example.replacen('{', "{ ", 1);
     let example = example.trim_end_matches('}');
-    let asked = if draft.writes { "Change" } else { "What about" };
+    let asked = match draft.id {
+        FIRST_TOOL => format!("Say hello to {FIRST_EXAMPLE}."),
+        _ if draft.writes => format!("Change {EXAMPLE}."),
+        _ => format!("What about {EXAMPLE}?"),
+    };
     format!(
-        "# {id}\n\nSay here in one sentence when to use it.\n\n## Examples\n\n**\"{asked} {EXAMPLE}{}\"**\n\n```json\n{example} }}\n```\n",
-        if draft.writes { "." } else { "?" }
+        "# {id}\n\nSay here in one sentence when to use it.\n\n## Examples\n\n**\"{asked}\"**\n\n```json\n{example} }}\n```\n"
     )
 }
 

@@ -16,7 +16,7 @@ use windlass_tool::compile::{ScriptFlaw, ScriptJudge, ScriptSources, ScriptVerdi
 /// How long the engine may take for one handler, on a machine that has more to do.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The engine, in a process that is started with the first question.
+/// The engine, in a process that starts with the first question.
 pub(crate) struct EngineJudge {
     config: Arc<Config>,
     process: Mutex<Option<JudgeProcess>>,
@@ -46,7 +46,7 @@ impl EngineJudge {
         };
         let answered = process.ask(script);
         if answered.is_err() {
-            // Whatever holds it up would hold up the next question, too.
+            // A process that hangs would hold up the next question, too.
             *slot = None;
         }
         answered

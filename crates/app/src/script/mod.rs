@@ -1,5 +1,5 @@
-//! Scripts as this program runs them: a process of its own that the engine lives in, asked before tools are built whether they can
-//! run, and given the sources of those that are served. Knows no JavaScript.
+//! Scripts as this program runs them: the engine lives in a process of its own. Before tools are built, it is asked whether it can run
+//! them; it gets the sources of the served ones. Knows no JavaScript.
 
 mod judge;
 mod served;

@@ -11,11 +11,11 @@ use windlass_runtime::worker::{
 use windlass_tool::artifact::{Script, ScriptLoader};
 use windlass_tool::handler::{Handler, Numbers};
 
-/// How long a script may go on after nobody waits for it. Where the engine can stop it, it is stopped sooner.
+/// How long a script may go on after its caller has left. An engine that can stop it stops it sooner.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
-/// What a call may ask for at a time, as the engine counts it too.
+/// Requests of a call at a time, as the engine counts them too.
 const REQUESTS_MAX: usize = 64;
-/// Of a script's answer, beside its own limit: what the protocol adds, and each character escaped.
+/// Bytes of an answer's line beyond the script's own limit: the protocol's part, and each character escaped.
 const LINE_BYTES_AROUND: usize = 64 * 1024;
 
 /// Scripts that were loaded for the same registry. Their processes end with the last of its tools.

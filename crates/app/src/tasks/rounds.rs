@@ -1,4 +1,4 @@
-//! In which order ends of tasks are posted, and when again: one that is refused holds up no other. Pure: time comes in, and nothing is
+//! The order in which ends of tasks are posted, and when again: a refused end holds up no other. Pure: time comes in, and nothing is
 //! posted here.
 
 use crate::handovers::pause_after;
@@ -7,17 +7,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_tool::id::EffectId;
 
-/// Ends that are looked at in one round; the next one goes on behind them, and begins anew behind the last.
+/// Ends of one round. The next round goes on after them, and begins anew after the last end.
 pub(super) const LOOKED_AT_MAX: usize = 256;
-/// Ends of one round that were refused before. What is left of them has its turn when the others had theirs.
+/// Refused ends that one round posts again. The rest has its turn after the other ends.
 const AGAIN_MAX: usize = 8;
-/// Refused ends whose pauses are known. Of one more, one is tried anew without its pause.
+/// Refused ends whose pauses are kept. For one more, the next due one is forgotten and tried anew without its pause.
 const TRIED_MAX: usize = 4_096;
 
 /// An end by its place in the list of all, which is by time and id.
 pub(super) type Place = (u64, EffectId);
 
-/// Where the rounds are.
+/// The state of the rounds.
 #[derive(Default)]
 pub(super) struct Rounds {
     behind: Option<Place>,
@@ -26,7 +26,7 @@ pub(super) struct Rounds {
     cycle: u64,
 }
 
-/// How often an end was posted in vain.
+/// The failed attempts to post an end.
 #[derive(Clone, Copy, Debug)]
 struct Tried {
     attempts: u32,
@@ -35,13 +35,12 @@ struct Tried {
 }
 
 impl Rounds {
-    /// Behind which end the next round looks.
+    /// The end after which the next round looks.
     pub(super) fn behind(&self) -> Option<Place> {
         self.behind.clone()
     }
 
-    /// Which of the ends that were found are to be posted now, by their places among them: those that were never posted, and then a few of
-    /// those whose pause was over first.
+    /// The ends to post now, as positions in `found`: those that were never posted, and then a few of those whose pause was over first.
     pub(super) fn due(&mut self, found: &[Place], now: Instant) -> Vec<usize> {
         let (mut new, mut again) = (Vec::new(), Vec::new());
         for (index, (_, id)) in found.iter().enumerate() {
@@ -63,7 +62,7 @@ impl Rounds {
             .filter(|_| found.len() >= LOOKED_AT_MAX)
             .cloned();
         if self.behind.is_none() {
-            // What is not in the list any more is forgotten.
+            // Ends that are no longer in the list are forgotten.
             let cycle = self.cycle;
             self.tried.retain(|_, tried| tried.seen_in == cycle);
             self.cycle += 1;
@@ -75,7 +74,7 @@ impl Rounds {
         self.tried.remove(id);
     }
 
-    /// After which pause it is posted again.
+    /// Notes a refusal. Returns the pause before the next attempt.
     pub(super) fn refused(&mut self, id: &EffectId, now: Instant) -> Duration {
         let attempts = self.tried.get(id).map_or(0, |tried| tried.attempts);
         let pause = pause_after(attempts);

@@ -57,7 +57,7 @@ pub(super) fn refused(no_caller: &NoCaller) -> Response<Body> {
     hinted(error(status, code, &message))
 }
 
-/// Adds what a refusal has to say in its head.
+/// Adds the headers that a refusal needs.
 pub(super) fn hinted(mut response: Response<Body>) -> Response<Body> {
     match response.status() {
         StatusCode::UNAUTHORIZED => {
@@ -70,7 +70,7 @@ pub(super) fn hinted(mut response: Response<Body>) -> Response<Body> {
     }
 }
 
-/// What a ticket is asked for.
+/// The request for a ticket.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TicketRequest {

@@ -47,8 +47,8 @@ pub(super) async fn serve(
     response
 }
 
-/// Who asks: the caller that has proven who it is or the browser that this server knows, else somebody who may read only what
-/// everybody may.
+/// The reader: the caller with a proven identity or the browser that this server knows, otherwise an anonymous one who may read only
+/// public files.
 async fn reader(state: &ServerState, request: Request) -> Result<KnowledgeReader, NoCaller> {
     let (head, _) = request.into_parts();
     let known = known(state, showing(&head, Purpose::Other)).await?;

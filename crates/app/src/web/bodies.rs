@@ -17,7 +17,7 @@ pub(super) enum Unread {
     Exceeded(Exceeded),
 }
 
-/// Reads a whole body. What it takes is added to the holding as it comes.
+/// Reads a whole body. Its bytes are added to the holding as they come.
 pub(super) async fn read(
     body: Body,
     bytes_max: usize,

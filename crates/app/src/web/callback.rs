@@ -30,7 +30,7 @@ use windlass_tool::kind::Mode;
 use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::rights::Rights;
 
-/// As Standard Webhooks names them.
+/// The names of Standard Webhooks.
 const SIGNATURE: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
 pub(super) async fn take(
@@ -78,7 +78,7 @@ pub(super) async fn take(
         .all()
         .registry
         .clone();
-    // The service of the version that ran is the one that calls back.
+    // The service must belong to the version of the tool that ran.
     let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version);
     let Some(tool) = tool else {
         return unknown();
@@ -98,7 +98,7 @@ pub(super) async fn take(
     }
 }
 
-/// The same result, whose pictures are files from here on.
+/// The same result, with its pictures kept as files.
 async fn with_kept_pictures(
     result: HandlerResult,
     world: &SharedWorld,
@@ -183,7 +183,7 @@ async fn record(
             "too_late",
             "the time that the service took is over; the change counts as unknown, and this message changes nothing",
         ),
-        // It was told before, and need not be sent again.
+        // The result was given before, and need not be sent again.
         Ok(Some(Reply::TooLate(effect))) => told_to(&effect, false),
         Ok(_) => unknown(),
         Err(problem) => unavailable(&problem),

@@ -1,5 +1,4 @@
-//! `POST /api/cancel`: the user wants one call of a conversation by text stopped. Knows statuses and the body; what comes of it is the
-//! chat's.
+//! `POST /api/cancel`: the user wants one call of a conversation by text stopped. Knows statuses and the body; the chat stops the call.
 
 use super::chat::{Entrance, error, refused};
 use super::{ServerState, part, typed};

@@ -1,5 +1,5 @@
-//! `POST /api/chat`: one turn of a text conversation as the AI SDK's UI message stream. Knows the headers and statuses of
-//! that; what is said is the conversation's.
+//! `POST /api/chat`: one turn of a text conversation as the AI SDK's UI message stream. Knows the headers and statuses of that; the
+//! conversation has the content.
 
 use super::access as signing_in;
 use super::bodies::{self, Unread};
@@ -41,7 +41,7 @@ use windlass_tool::sensitive::Sensitive;
 /// The conversation, for clients that let the server choose its id.
 const CONVERSATION_HEADER: HeaderName = HeaderName::from_static("x-windlass-conversation");
 
-/// By what a client knows a request that it may send again.
+/// The name of a request that a client may send again.
 const KEY_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 /// Bytes of such a key.
 const KEY_BYTES_MAX: usize = 256;
@@ -49,17 +49,17 @@ const KEY_BYTES_MAX: usize = 256;
 /// Bytes of one of this server's own refusals.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
-/// What a request to a text endpoint has in common with every other.
+/// The common part of all requests to text endpoints.
 pub(super) struct Entrance {
     pub(super) caller: Caller,
     pub(super) body: Bytes,
-    /// The client's idempotency key, and the hash of what it came with.
+    /// The client's idempotency key, and the hash of the request's body.
     pub(super) key: Option<Message>,
     minted: Option<MintedClient>,
     standing: Standing,
-    /// Of the caller's shares, until the answer is out.
+    /// A connection of the caller's shares, until the answer is out.
     connection: Option<Holding>,
-    /// The same, until the body is no longer needed.
+    /// The body's bytes of the shares, until the body is no longer needed.
     _body_bytes: Option<Holding>,
 }
 
@@ -90,12 +90,12 @@ async fn answer(state: &ServerState, entrance: &Entrance) -> Result<Answering, R
     let asker = entrance.asker(&state.metrics).map_err(exceeded)?;
     let answering = host.chat(asker, wanted, key).await;
     let answering = answering.map_err(|refusal| refused(&refusal))?;
-    // The turn begins first, so that what it says at once travels with the head of the answer.
+    // The turn begins first, so that its first bytes travel with the head of the answer.
     tokio::task::yield_now().await;
     Ok(answering)
 }
 
-/// What is answered where no model speaks by text.
+/// The answer of a server without a model for text.
 pub(super) fn no_text_model() -> Response<Body> {
     error(
         StatusCode::SERVICE_UNAVAILABLE,
@@ -110,10 +110,10 @@ struct PostedAnswer {
     conversation_id: String,
     token: Sensitive<String>,
     approved: bool,
-    /// Of a denial.
+    /// The reason of a denial.
     #[serde(default)]
     reason: Option<Sensitive<String>>,
-    /// Whether an approval is to stand for calls with the same values.
+    /// Whether an approval covers later calls with the same values.
     #[serde(default)]
     remember: bool,
     /// What the user gives the service of a tool that asks for it.
@@ -125,7 +125,7 @@ struct PostedAnswer {
     /// The user for whom a program speaks that vouches for users.
     #[serde(default)]
     user_id: Option<String>,
-    /// Where the user lives: the name of a zone.
+    /// The user's time zone, by its name.
     #[serde(default)]
     time_zone: Option<String>,
 }
@@ -142,7 +142,7 @@ impl PostedAnswer {
     }
 }
 
-/// Whether a body answers a question.
+/// Whether a body answers an approval request.
 pub(crate) fn understands_answer(body: &[u8]) -> bool {
     PostedAnswer::read(body).is_ok()
 }
@@ -211,7 +211,8 @@ async fn consent(
     Ok((confirmation, standing))
 }
 
-/// The status is that of the call's error, where it has one. `standing` are the approvals that stand now, for who asked for one.
+/// The status is that of the call's error, where it has one. `standing` are the current standing approvals, for a client that asked for
+/// one.
 fn confirmed(confirmation: &Confirmation, standing: Option<Vec<Value>>) -> Response<Body> {
     let response = &confirmation.response;
     let error_type = response.error_type();
@@ -246,7 +247,7 @@ async fn as_confirmation(refused: Response<Body>) -> Response<Body> {
     Response::from_parts(head, body)
 }
 
-/// Lets a request in: from a page that may ask, while the server is up, of a size that is read.
+/// Accepts a request: from a page that may ask, while the server is up, of a size that is read.
 impl FromRequest<Arc<ServerState>> for Entrance {
     type Rejection = Response<Body>;
 
@@ -297,7 +298,7 @@ impl Entrance {
         self.standing.take(Used::Turns, 1)
     }
 
-    /// Who begins a turn with the request, if there is room for it.
+    /// The caller of a turn, with memory for it, if there is room.
     pub(super) fn asker(&self, metrics: &Metrics) -> Result<Asker, Exceeded> {
         let memory = TurnMemory::of_request(&self.standing, self.body.len());
         let memory = memory.inspect_err(|share| metrics.refused("turn_memory", share.party));
@@ -308,7 +309,7 @@ impl Entrance {
         })
     }
 
-    /// Adds what every answer carries.
+    /// Adds the headers that every answer carries.
     pub(super) fn finish(self, mut response: Response<Body>) -> Response<Body> {
         if let Some(connection) = self.connection {
             let held = WhileAnswering::hold(connection);
@@ -330,7 +331,7 @@ fn unread(unread: Unread) -> Response<Body> {
     error(status, code, &unread.to_string())
 }
 
-/// What a client's idempotency key is to its conversation: the hash of the key is the name of a message that says the body.
+/// A client's idempotency key as a message of its conversation: its id is the hash of the key, its content the hash of the body.
 fn key_of(headers: &HeaderMap, body: &[u8]) -> Result<Option<Message>, &'static str> {
     let Some(key) = headers.get(KEY_HEADER) else {
         return Ok(None);
@@ -361,7 +362,7 @@ pub(super) fn stream_of(answering: Answering) -> Response<Body> {
     response
 }
 
-/// What a turn writes, as it writes it.
+/// The output of a turn, as the turn writes it.
 pub(super) fn events(reader: TurnReader) -> Response<Body> {
     let pieces = stream::unfold(reader, |mut reader| async move {
         let piece = reader.next().await?;

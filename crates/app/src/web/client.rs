@@ -1,5 +1,5 @@
-//! Which client a request comes from: who it has proven to be, or the id that this server signed. The server's own page keeps it as a
-//! cookie; pages of other origins, which no cookie reaches, and programs keep the same text and send it in a header. Knows no session.
+//! The client of a request: its proven identity, or the id that this server signed. The server's own page keeps the id as a cookie;
+//! pages of other origins, which no cookie reaches, and programs keep the same text and send it in a header. Knows no session.
 
 use super::peer::Peer;
 use super::{ServerState, origin};
@@ -19,7 +19,7 @@ const COOKIE_NAME: &str = "windlass_client";
 pub(super) const CLIENT_HEADER: HeaderName = HeaderName::from_static("x-windlass-client");
 /// How the page that sends a request stands to this server, as a browser sees it.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// What stands before it in `Sec-WebSocket-Protocol`: a page sets no headers where it opens a WebSocket.
+/// The prefix of the id in `Sec-WebSocket-Protocol`: a page sets no headers where it opens a WebSocket.
 const CLIENT_PROTOCOL: &str = "client.";
 /// 400 days, the longest that browsers keep a cookie.
 const COOKIE_SECONDS: u32 = 34_560_000;
@@ -31,7 +31,7 @@ pub(super) enum NoCaller {
     Broken(NoRandomness),
 }
 
-/// What a request shows of its caller.
+/// The evidence that a request gives of its caller.
 pub(super) fn showing(head: &Parts, purpose: Purpose) -> Showing<'_> {
     Showing {
         headers: &head.headers,
@@ -50,7 +50,7 @@ pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
 #[derive(Debug)]
 pub(super) struct MintedClient {
     cookie: HeaderValue,
-    /// For clients that the cookie does not reach.
+    /// The text for clients that the cookie does not reach.
     token: Option<HeaderValue>,
 }
 
@@ -63,8 +63,7 @@ impl MintedClient {
     }
 }
 
-/// Who the caller has proven to be, or the id that this server signed for the client, or a new one. Browsers are known by their
-/// origin.
+/// The caller's proven identity, or the id that this server signed for the client, or a new one. Browsers are known by their origin.
 pub(super) async fn client(
     state: &ServerState,
     showing: Showing<'_>,
@@ -83,7 +82,7 @@ pub(super) async fn client(
     let caller = Caller::unproven(minted.client_id, acquaintance);
     let given = MintedClient {
         cookie: cookie(&minted.text, COOKIE_SECONDS, is_secure),
-        // No script of the server's own page is to read what its cookie holds.
+        // Scripts of the server's own page must not read the content of its cookie.
         token: (!is_of_own_page(headers)).then_some(text),
     };
     Ok((caller, Some(given)))
@@ -115,7 +114,7 @@ pub(super) fn end(
     Ok(cookie("", 0, false))
 }
 
-/// The same where nobody is to be given a new id.
+/// The same, but never makes a new id.
 pub(super) async fn known(
     state: &ServerState,
     showing: Showing<'_>,
@@ -127,7 +126,7 @@ pub(super) async fn known(
     })
 }
 
-/// Whose shares a client uses: those of its address, of itself where it has shown who it is, and of its tenant.
+/// The parties whose shares a client uses: its address, itself if it has shown its identity, and its tenant.
 pub(super) fn standing(state: &ServerState, peer: Option<&Peer>, caller: &Caller) -> Standing {
     let tenant = caller.tenant.clone();
     let mut parties: Vec<Party> = peer
@@ -142,7 +141,7 @@ pub(super) fn standing(state: &ServerState, peer: Option<&Peer>, caller: &Caller
     Standing::new(state.shares.clone(), parties)
 }
 
-/// The id that this server signed, if it still counts. What a page sends itself is what it means, whatever cookie goes along.
+/// The id that this server signed, if it still counts. An id that the page sends itself wins over the cookie's.
 fn signed(state: &ServerState, headers: &HeaderMap) -> Option<ClientId> {
     let texts = |name: &HeaderName| {
         let values = headers.get_all(name).iter();

@@ -1,5 +1,6 @@
-//! `POST /v1/chat/completions` and `GET /v1/models`: any program that speaks OpenAI's protocol gets an answer of this server,
-//! whose tools run here. Each request is a session of its own, and each idempotency key one turn. Knows that protocol's requests and statuses.
+//! `POST /v1/chat/completions` and `GET /v1/models`: any program that speaks OpenAI's protocol gets an answer of this server, whose
+//! tools run here. Each request is a session of its own, and each idempotency key one turn. Knows that protocol's requests and
+//! statuses.
 
 use super::access::refused as refused_entry;
 use super::chat::{Entrance, crowded, events, no_text_model};
@@ -50,13 +51,13 @@ struct Wanted {
     stream_options: Option<StreamOptions>,
     #[serde(default)]
     n: Option<u64>,
-    /// Who the user is, where the calling program knows it.
+    /// The user's name, where the calling program knows it.
     #[serde(default)]
     user: Option<String>,
-    /// Where the user lives: no member of this protocol, and sent as an extra one.
+    /// The user's time zone: no member of this protocol, and sent as an extra one.
     #[serde(default)]
     time_zone: Option<String>,
-    /// What would need tools of the calling program, or words in a form: refused rather than left out in silence.
+    /// Fields that need tools of the calling program, or a form of the answer: refused rather than ignored in silence.
     #[serde(default)]
     tools: Value,
     #[serde(default)]
@@ -182,8 +183,8 @@ impl CompletionTurn {
     }
 }
 
-/// The one turn of an idempotency key. It is of a conversation that the key names, so that after a restart, which forgets the answer, what the
-/// first turn has changed is known to the second.
+/// The one turn of an idempotency key. The key names its conversation, so after a restart, which forgets the answer, the second turn
+/// knows the changes of the first.
 async fn once(answers: &Answers, key: &KeyMessage, mut turn: CompletionTurn) -> Response<Body> {
     let is_known = turn.asker.caller.acquaintance == Acquaintance::Shown;
     let parts = [
@@ -199,7 +200,7 @@ async fn once(answers: &Answers, key: &KeyMessage, mut turn: CompletionTurn) -> 
     let name = ids::digest(json!(parts).to_string().as_bytes());
     let id = format!("once-{}", hex(&name[..16]));
     if !is_known {
-        // Each of its requests comes from a client of its own, and what one has changed would be strange to the next.
+        // Each request of such a caller has a client of its own, to whom the changes of another request are unknown.
         turn.asker.caller = Caller::unproven(ClientId::new(id.as_str()), Acquaintance::Passing);
     }
     turn.conversation = Some(ConversationId::new(id));
@@ -220,7 +221,7 @@ async fn once(answers: &Answers, key: &KeyMessage, mut turn: CompletionTurn) -> 
     response.unwrap_or_else(|| refused(&ChatRefusal::Internal))
 }
 
-/// The one model that there is, under its own name.
+/// The only model, under its own name.
 pub(super) async fn models(
     Extract(state): Extract<Arc<ServerState>>,
     request: Request,
@@ -233,7 +234,7 @@ pub(super) async fn models(
     typed("application/json", list.to_string())
 }
 
-/// The same, asked for by name.
+/// The same model, asked for by name.
 pub(super) async fn model(
     Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
@@ -336,7 +337,7 @@ async fn streamed(turn: CompletionTurn) -> Response<Body> {
     }
 }
 
-/// The turn has a task of its own, as a streamed one has: who leaves gives up the answer, and not what the turn has begun.
+/// The turn has a task of its own, as a streamed one has: a client that leaves gives up the answer, but not the turn's calls.
 async fn whole(turn: CompletionTurn) -> Response<Body> {
     let CompletionTurn {
         host,
@@ -413,10 +414,10 @@ fn failed_response(failed: &Failed) -> Response<Body> {
     response
 }
 
-/// What OpenAI's own clients go by.
+/// The retry header of OpenAI's own clients.
 const SHOULD_RETRY: &str = "x-should-retry";
 
-/// What a request asks for that this server does not do.
+/// Refuses requests for things that this server does not do.
 fn check_wishes(wanted: &Wanted) -> Result<(), String> {
     let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
     if !is_empty(&wanted.tools) || !is_empty(&wanted.functions) {
@@ -489,10 +490,10 @@ fn read(wanted: &Wanted, limits: PictureLimits) -> Result<CompletionRequest, Str
                 });
             }
             "user" => asked.remember(Role::User, text),
-            // The user's last message is what is answered: what stands after it would come before it.
+            // The user's last message is answered: text after it would come before it.
             "assistant" if at > last => {}
             "assistant" => asked.remember(Role::Assistant, text),
-            // Tools run here, so that nobody else's results can be told from made-up ones.
+            // Tools run in this server, so results in a request cannot be told from made-up ones.
             "tool" | "function" => {}
             _ => return Err("a message has a role that this protocol does not know".to_owned()),
         }
@@ -595,7 +596,7 @@ fn in_their_form(refused: &Response<Body>) -> Response<Body> {
     response
 }
 
-/// There is no memory for one more turn, of the server or of a party.
+/// The server or a party has no memory for one more turn.
 fn full(share: Exceeded) -> Response<Body> {
     let refused = exceeded(share);
     let mut response = failure(refused.status(), ErrorCode::Overloaded, &share.to_string());

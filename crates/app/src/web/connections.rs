@@ -39,7 +39,7 @@ pub(super) async fn start(
     let started = started.map(|Query(started)| started).unwrap_or_default();
     let (head, _) = request.into_parts();
     let caller = client::known(&state, showing(&head, Purpose::Other)).await;
-    // A caller that cannot be known is nobody.
+    // A caller that cannot be identified counts as none.
     let caller: Option<Caller> = caller.ok().flatten();
     let user = caller
         .as_ref()
@@ -87,7 +87,7 @@ pub(super) async fn callback(
     }
 }
 
-/// The address of the answer holds what nobody else is to read.
+/// The address of the answer holds secrets that no other reader may see.
 fn give(response: &mut Response<Body>, cookie: &str) {
     let headers = response.headers_mut();
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
@@ -100,7 +100,7 @@ fn nothing_to_connect() -> Response<Body> {
     line(StatusCode::NOT_FOUND, "there is no such page here")
 }
 
-/// What a person reads who is not connected.
+/// The page for a person who is not connected.
 fn told(problem: &ConnectProblem) -> Response<Body> {
     let (status, text) = match problem {
         ConnectProblem::BadLink => (

@@ -1,6 +1,5 @@
 //! `/api/conversations`: the list of a client's conversations, a search, pages, an export, renaming and deleting; and
-//! `/api/chat/{id}/stream`, where a client takes a running answer up. Knows statuses and query parameters; what is shown is the
-//! chat's.
+//! `/api/chat/{id}/stream`, where a client takes a running answer up. Knows statuses and query parameters; the chat has the content.
 
 use super::ServerState;
 use super::chat::{error, stream_of};
@@ -23,7 +22,7 @@ const LISTED: usize = 20;
 const LISTED_MAX: usize = 100;
 const MESSAGES: usize = 50;
 const MESSAGES_MAX: usize = 200;
-/// Characters of what is searched for.
+/// Characters of a search text.
 const SEARCHED_CHARACTERS_MAX: usize = 200;
 const TITLE_CHARACTERS_MAX: usize = 200;
 /// Characters of an id in the name of a file.
@@ -145,7 +144,7 @@ pub(super) async fn export(
     reading.entrance.finish(response)
 }
 
-/// Of letters, digits and dashes alone, whatever the client has chosen for an id.
+/// The header with a file name of letters, digits and dashes alone, whatever id the client has chosen.
 fn file_name(id: &str) -> Option<HeaderValue> {
     let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
     let id: String = id
@@ -222,8 +221,8 @@ fn nothing() -> Response<Body> {
     response
 }
 
-/// `GET /api/chat/{id}/stream`: the answer that is being written, from its beginning. Status 204 says that there is none, whoever
-/// the conversation belongs to.
+/// `GET /api/chat/{id}/stream`: the answer that is being written, from its beginning. Status 204 means that there is none, whether or
+/// not the conversation is the caller's.
 pub(super) async fn stream(
     Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,

@@ -1,5 +1,5 @@
-//! Pages of other origins: what they may ask, and what a browser lets them read of the answers. Knows no route; which origins may ask
-//! at all is decided elsewhere.
+//! Pages of other origins: the requests that they may send, and the parts of answers that a browser lets them read. Knows no route;
+//! another module decides which origins may ask at all.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -11,13 +11,13 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 const METHODS: &str = "GET, POST, PATCH, DELETE";
-/// What a page may send that asks for no header by name.
+/// The headers that a page may send if it does not ask for a header by name.
 const SENT_HEADERS: &str = "content-type, authorization, idempotency-key, x-windlass-client";
-/// What it may read of an answer's head, beside what every page may.
+/// The headers of an answer that it may read, beside those that every page may.
 const READ_HEADERS: &str =
     "x-windlass-conversation, x-windlass-client, mcp-session-id, retry-after, content-disposition";
 
-/// Lets the page of this origin read an answer. One that is refused may read that, too: a refusal says nothing of a client.
+/// Lets the page of this origin read an answer. A refused page may read the refusal, too: it says nothing of a client.
 pub(super) fn share(origin: HeaderValue, headers: &mut HeaderMap) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     for (name, value) in [
@@ -37,7 +37,7 @@ pub(super) fn is_preflight(request: &Request) -> bool {
         && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// A page may send what headers it likes: the SDKs have many of their own.
+/// A page may send any headers: the SDKs have many of their own.
 pub(super) fn preflight(asked: &HeaderMap) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;

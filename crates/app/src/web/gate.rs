@@ -1,4 +1,4 @@
-//! What every request passes before a route sees it: the host that it names, the origin of the page that sends it, and the
+//! The gate that every request passes before a route sees it: the host that it names, the origin of the page that sends it, and the
 //! headers that every answer carries. Knows no route.
 
 use super::chat::error;
@@ -36,7 +36,7 @@ static CROWDED: RareLine = RareLine::new();
 #[derive(Clone)]
 pub(super) struct ServedHost(pub(super) Authority);
 
-/// Lets a request in, or refuses it in words that the page which sent it can read.
+/// Lets a request in, or refuses it with a text that its page can read.
 pub(super) async fn pass(
     Extract(state): Extract<Arc<ServerState>>,
     mut request: Request,
@@ -44,7 +44,7 @@ pub(super) async fn pass(
 ) -> Response<Body> {
     let origin = request.headers().get(ORIGIN).cloned();
     let mut response = match judge(&state, &request) {
-        // A page that may not send its request is told so when it does, in words: of a preflight it can read none.
+        // Every preflight is answered: a refused page can read the refusal of its request, but none of a preflight.
         _ if cors::is_preflight(&request) => cors::preflight(request.headers()),
         Ok(host) => {
             request.extensions_mut().insert(ServedHost(host));
@@ -125,7 +125,7 @@ fn secure(headers: &mut HeaderMap, is_shared: bool) {
     }
 }
 
-/// What a stranger sent, so that it can stand in a line of the log.
+/// A stranger's header, escaped and cut for a line of the log.
 fn shown(headers: &HeaderMap, name: &HeaderName) -> String {
     let value = headers.get(name).map_or(&b""[..], HeaderValue::as_bytes);
     let text = String::from_utf8_lossy(value);

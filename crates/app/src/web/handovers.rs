@@ -156,8 +156,8 @@ pub(super) async fn reply(
     }
 }
 
-/// Whose tickets a caller reads and answers: those of its key's tenant. Where nobody but this machine can ask and nobody signs in,
-/// those of the only tenant there is.
+/// The tenant whose tickets a caller reads and answers: its key's. Where only this machine can ask and no one signs in, the only
+/// tenant.
 async fn tenant(state: &Arc<ServerState>, head: &Parts) -> Result<TenantId, Response<Body>> {
     let identified = state
         .access
@@ -179,7 +179,7 @@ async fn tenant(state: &Arc<ServerState>, head: &Parts) -> Result<TenantId, Resp
     }
 }
 
-/// Whether a request names somebody whom nobody knows, or came through a proxy.
+/// Whether a request names an unknown user, or came through a proxy.
 fn is_anothers(head: &Parts) -> bool {
     let names = [
         "authorization",
@@ -222,7 +222,7 @@ fn bad(problem: &str) -> Response<Body> {
     error(StatusCode::BAD_REQUEST, "bad_message", problem)
 }
 
-/// The same answer may be sent again: it is stored and told once.
+/// The same answer may be sent again: it is stored and delivered once.
 fn unavailable(problem: &str) -> Response<Body> {
     tracing::error!(%problem, "an answer to a ticket cannot be passed on");
     error(

@@ -1,6 +1,6 @@
-//! By which names the server answers: the machine's own loopback names, the address that it listens on, and those that the
-//! configuration adds. A page whose name was bound to this machine's address after it had been loaded (DNS rebinding) asks
-//! under its own name, and gets nothing. A pure rule over a request's head.
+//! The names under which the server answers: the machine's own loopback names, the address that it listens on, and those that the
+//! configuration adds. A page whose name was bound to this machine's address after it had been loaded (DNS rebinding) asks under its
+//! own name, and gets nothing. A pure rule over a request's head.
 
 use http::header::HOST;
 use http::uri::Authority;
@@ -13,7 +13,7 @@ use windlass_config::AllowedHost;
 #[derive(Clone, Debug)]
 pub(crate) struct HostRule {
     pub(crate) allowed: BTreeSet<AllowedHost>,
-    /// Where the server listens. Its own address is a name of it, unless that is every address of the machine.
+    /// The address at which the server listens. It is one of its names, unless it stands for every address of the machine.
     pub(crate) listens: SocketAddr,
 }
 

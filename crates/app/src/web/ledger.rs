@@ -1,5 +1,5 @@
-//! `GET /api/effects/{id}`: what became of a change, for the client whose it is. Knows statuses and query parameters; what is shown
-//! is the chat's.
+//! `GET /api/effects/{id}`: the state of an effect, for the client that owns it. Knows statuses and query parameters; the chat has the
+//! content.
 
 use super::chat::{Entrance, error, refused};
 use super::{ServerState, typed};
@@ -21,7 +21,7 @@ pub(super) struct Within {
     user_id: Option<String>,
 }
 
-/// What became of an effect.
+/// `GET` of an effect: its state.
 pub(super) async fn effect(
     Extract(state): Extract<Arc<ServerState>>,
     Path(id): Path<String>,
@@ -42,7 +42,7 @@ pub(super) async fn effect(
     entrance.finish(response)
 }
 
-/// What is shown, or why nothing is.
+/// The answer with the shown value, or with the refusal.
 pub(super) fn answered(
     shown: Result<Value, ChatRefusal>,
     unknown: &'static str,

@@ -40,12 +40,12 @@ static REFUSED: RareLine = RareLine::new();
 #[derive(Clone)]
 pub(crate) struct ListenerLimits {
     pub(crate) connections_max: usize,
-    /// Of the head of one request. hyper itself takes no more than 100 headers.
+    /// Bytes of the head of one request. hyper itself takes no more than 100 headers.
     pub(crate) head_bytes_max: usize,
     pub(crate) patience: Patience,
-    /// Proxies, whose connections are those of many.
+    /// Proxies: a connection of theirs carries many clients.
     pub(crate) proxies: Arc<BTreeSet<IpAddr>>,
-    /// What one address may have; `None` where all come from this machine.
+    /// The shares of one address; `None` where all connections come from this machine.
     pub(crate) shares: Option<Arc<Shares>>,
 }
 
@@ -67,8 +67,8 @@ impl Default for ListenerLimits {
     }
 }
 
-/// A connection's place among those that the server holds, in the extensions of each of its requests. A connection that becomes
-/// another protocol's is counted for as long as somebody has its place.
+/// A connection's place among those that the server holds, in the extensions of each of its requests. A connection that changes to
+/// another protocol counts for as long as its place is held.
 #[derive(Clone)]
 pub(crate) struct ConnectionSlot {
     _of_all: Arc<OwnedSemaphorePermit>,
@@ -106,7 +106,7 @@ impl Places {
         })
     }
 
-    /// Tells a client why it is not served, and when to come back, without reading what it wants.
+    /// Tells a client why it is not served, and when to come back, without reading its request.
     fn refuse(&self, stream: TcpStream, full: &Full) {
         if let Some(left_out) = REFUSED.due() {
             let all = matches!(full, Full::Server);
@@ -116,7 +116,7 @@ impl Places {
                 "a connection was refused: there is no place for it"
             );
         }
-        // Where there is no time for the answer, the end of the connection says enough.
+        // If there is no time for the answer, the end of the connection says enough.
         let Ok(permit) = self.refusals.clone().try_acquire_owned() else {
             return;
         };
@@ -153,7 +153,7 @@ async fn say_and_close(mut stream: TcpStream, answer: &str) {
     if stream.write_all(answer.as_bytes()).await.is_err() || stream.shutdown().await.is_err() {
         return;
     }
-    // A socket that is closed with unread bytes in it takes back what was said.
+    // A socket that is closed with unread bytes in it discards the answer.
     let mut rest = stream.take(REFUSED_BYTES_MAX);
     let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
     let _ = rest.get_mut().read(&mut []).await;
@@ -199,7 +199,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// Waits until the value is true, or nobody is left to say so.
+/// Waits until the value is true, or the sender is gone.
 async fn over(shutdown: &mut watch::Receiver<bool>) {
     // Whether it was said or the sender is gone: it is over either way.
     let _ = shutdown.wait_for(|over| *over).await;
@@ -283,7 +283,7 @@ mod tests {
 
     struct Served {
         address: SocketAddr,
-        /// Lets `/slow` answer.
+        /// The signal that lets `/slow` answer.
         gate: Arc<Notify>,
         shutdown: watch::Sender<bool>,
         accepting: JoinHandle<()>,
@@ -338,7 +338,7 @@ mod tests {
         client
     }
 
-    /// What the server says until it ends the connection.
+    /// The server's text until it ends the connection.
     async fn rest(mut client: TcpStream) -> String {
         let mut said = String::new();
         client.read_to_string(&mut said).await.unwrap();
@@ -374,7 +374,7 @@ mod tests {
         let said = rest(sent(served.address, &format!("{head}x")).await).await;
         assert!(said.ends_with("too slow"), "{said}");
         assert_eq!(began.elapsed().as_secs(), 10);
-        // One that comes byte by byte ends, too.
+        // A body that comes byte by byte ends, too.
         let (began, mut client) = (Instant::now(), sent(served.address, head).await);
         for _ in 0..12 {
             if client.write_all(b"x").await.is_err() {

@@ -1,5 +1,5 @@
-//! What the server answers over HTTP: the page, facts about the server, its health, its metrics, and the way to a voice
-//! session. Knows no session from the inside.
+//! The server's answers over HTTP: the page, facts about the server, its health, its metrics, and the way to a voice session. Knows no
+//! session from the inside.
 
 pub(crate) mod access;
 mod assets;
@@ -60,7 +60,7 @@ use windlass_runtime::shares::{Exceeded, Shares};
 use windlass_runtime::voice::VoiceService;
 use windlass_session::client::ErrorCode;
 
-/// What the handlers of requests share.
+/// The state that all request handlers share.
 pub(crate) struct ServerState {
     pub(crate) info: Info,
     pub(crate) host_rule: HostRule,
@@ -78,9 +78,9 @@ pub(crate) struct ServerState {
     pub(crate) mcp: Arc<McpHost>,
     /// Whether there is `/mcp`.
     pub(crate) serves_mcp: bool,
-    /// Nobody but programs of this machine can ask, and nobody has to sign in.
+    /// Only programs of this machine can ask, and none has to sign in.
     pub(crate) is_local_alone: bool,
-    /// Of one request to a text endpoint.
+    /// Bytes of one request to a text endpoint.
     pub(crate) request_bytes_max: usize,
     pub(crate) picture_limits: PictureLimits,
     pub(crate) metrics: Arc<Metrics>,
@@ -101,7 +101,7 @@ impl ServerState {
     }
 }
 
-/// What the page shows of the server.
+/// The page's facts about the server.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Info {
     pub(crate) name: &'static str,
@@ -121,12 +121,12 @@ pub(crate) struct TextInfo {
     pub(crate) model: String,
     /// Whether there is one.
     pub(crate) available: bool,
-    /// Whether it answers what is typed while nobody talks. The demo model does where the project has tools for writing alone: what is typed
-    /// begins a voice session else, which shows more.
+    /// Whether typed text is answered while no voice session runs. The demo model answers it where the project has tools for text
+    /// alone; otherwise typed text begins a voice session, which shows more.
     pub(crate) typed: bool,
 }
 
-/// All routes. Whatever is none is looked for among the page's files.
+/// All routes. Other paths are looked up among the page's files.
 pub(crate) fn router(state: Arc<ServerState>) -> Router {
     Router::new()
         .route("/voice", get(voice::connect))
@@ -211,7 +211,7 @@ fn line(status: StatusCode, text: &str) -> Response<Body> {
     response
 }
 
-/// An answer to somebody who has used up a share: how much too much, and when to come back.
+/// The answer to a client that has used up a share: by how much, and when to come back.
 fn exceeded(exceeded: Exceeded) -> Response<Body> {
     let text = exceeded.to_string();
     let status = match exceeded.is_of_server() {
@@ -300,7 +300,7 @@ async fn tool_stats(Extract(state): Extract<Arc<ServerState>>, request: Request)
     typed("application/json", figures.to_string())
 }
 
-/// Where callers sign in, the counts are for programs with a key: they tell of every user's sessions.
+/// Where callers sign in, the counts are for programs with a key: they cover every user's sessions.
 async fn refuses_counts(state: &Arc<ServerState>, head: &Parts) -> Option<Response<Body>> {
     if !state.access.is_required {
         return None;

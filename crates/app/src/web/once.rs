@@ -21,15 +21,15 @@ const BYTES_MAX: usize = 16 << 20;
 /// How a failure in the middle of a stream begins. No text of a model reads like this, because its quotes are escaped.
 const STREAMED_ERROR: &[u8] = b"data: {\"error\":";
 
-/// What a key and its caller come to, and what a body comes to.
+/// The hash of a key and its caller, or of a body.
 type Digest = [u8; 32];
 
 /// A request that may come again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
-    /// Of the key and whose it is.
+    /// The hash of the key and its caller.
     pub(super) name: Digest,
-    /// Of what came with it.
+    /// The hash of the body.
     pub(super) body: Digest,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Answers(Arc<Mutex<Kept>>);
 #[derive(Debug, Default)]
 struct Kept {
     by_name: HashMap<Digest, Answer>,
-    /// Those that are whole, oldest first, with their bytes.
+    /// The complete answers, oldest first, with their bytes.
     whole: VecDeque<(Digest, usize)>,
     whole_bytes: usize,
 }
@@ -58,7 +58,7 @@ struct Head {
     headers: HeaderMap,
 }
 
-/// What there is of a request.
+/// The state of a request's answer.
 pub(super) enum Found {
     /// It is new, and its answer is to be written here.
     New(Writing),
@@ -67,7 +67,7 @@ pub(super) enum Found {
     Reused,
 }
 
-/// An answer that somebody waits for.
+/// An answer that a client waits for.
 pub(super) struct Reading {
     head: watch::Receiver<Option<Head>>,
     reader: TurnReader,
@@ -121,7 +121,7 @@ impl Answer {
 }
 
 impl Writing {
-    /// For the client that asked first.
+    /// The reader for the client that asked first.
     pub(super) fn reading(&self) -> Reading {
         Reading {
             head: self.head.subscribe(),

@@ -1,5 +1,5 @@
-//! Which web pages may ask this server for anything: its own, and those that the configuration names. A pure rule over the
-//! headers of a request whose host is a name of this server's own.
+//! The web pages that may send requests to this server: its own, and those that the configuration names. A pure rule over the headers
+//! of a request whose host is a name of this server's own.
 
 use http::HeaderMap;
 use http::header::{HOST, ORIGIN};

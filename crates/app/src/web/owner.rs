@@ -1,4 +1,4 @@
-//! Requests that users make of what is theirs: conversations, tasks, connections. Knows who asks and that there is a query; no route.
+//! Requests of users about their own conversations, tasks and connections. Knows the caller and that there is a query; no route.
 
 use super::ServerState;
 use super::chat::{Entrance, error};
@@ -19,7 +19,7 @@ pub(super) trait OwnersQuery: DeserializeOwned + Send {
     fn user_id(&self) -> Option<&str>;
 }
 
-/// A request, its caller and what it asks for.
+/// A request, its caller and its query.
 pub(super) struct OwnersRequest<Q> {
     pub(super) entrance: Entrance,
     pub(super) caller: Caller,

@@ -27,7 +27,7 @@ struct Posted<P> {
 ///
 /// # Errors
 ///
-/// What is wrong with it, for the client's developer; `nothing` says what it does not name.
+/// The problem with the body, for the client's developer; `nothing` is the problem of a body without the field.
 pub(super) fn read<P: DeserializeOwned, I>(
     body: &[u8],
     nothing: &str,

@@ -1,5 +1,5 @@
-//! How long a client may take: for the body of its request, for reading what is sent to it, and for a whole request. Knows no
-//! route and no share.
+//! The limits on a client's time: for the body of its request, for reading the answer, and for a whole request. Knows no route and no
+//! share.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -18,15 +18,15 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// The deadlines of a connection over HTTP.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// For the head of a request, and for the pause before it.
+    /// The time for the head of a request, and for the pause before it.
     pub(crate) head: Duration,
-    /// For a whole body.
+    /// The time for a whole body.
     pub(crate) body: Duration,
     /// Between two pieces of a body.
     pub(crate) body_idle: Duration,
-    /// In which a client takes some of what waits for it.
+    /// The time within which a client has to take some of the waiting bytes.
     pub(crate) write: Duration,
-    /// From the head of a request to the end of its answer.
+    /// The time from the head of a request to the end of its answer.
     pub(crate) request: Duration,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum TooSlow {
 }
 
 impl TooSlow {
-    /// Whether an error is that of a body that was given up.
+    /// Whether an error comes of a body that was given up.
     pub(crate) fn is(error: &(dyn Error + 'static)) -> bool {
         let mut error = Some(error);
         while let Some(inner) = error {
@@ -68,7 +68,7 @@ impl Alarm {
     }
 }
 
-/// The socket of a client that has to read what it asked for.
+/// The socket of a client that has to read its answer in time.
 pub(crate) struct PatientStream {
     stream: TcpStream,
     write: Duration,
@@ -193,7 +193,7 @@ impl HttpBody for ComingBody {
     }
 }
 
-/// What is let go of once an answer has been sent, in the extensions of the answer.
+/// Holdings that are released once an answer has been sent. They travel in the answer's extensions.
 #[derive(Clone)]
 pub(super) struct WhileAnswering {
     _held: Arc<dyn Any + Send + Sync>,

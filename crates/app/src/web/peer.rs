@@ -1,4 +1,4 @@
-//! From which address a request comes, as far as that can be known: the socket's own, or the one that a named proxy tells.
+//! The address that a request comes from, as far as it can be known: the socket's own, or the one that a named proxy gives.
 
 use http::HeaderMap;
 use http::header::HeaderName;
@@ -11,7 +11,7 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// The last address of the header that is no proxy's own. Whatever stands before it, its client may have made up.
+/// The last address of the header that is no proxy's own. A client may have made up the addresses before it.
 pub(crate) fn peer(socket: IpAddr, proxies: &BTreeSet<IpAddr>, headers: &HeaderMap) -> Peer {
     let socket = socket.to_canonical();
     if !proxies.contains(&socket) {

@@ -1,5 +1,5 @@
-//! `GET /pictures/DIGEST?until=…&signature=…`: a picture that a call brought back, for a client that this server knows, and for anybody who was
-//! given its address until that ends. Nobody guesses the digest of a picture who has not seen it. Knows no conversation.
+//! `GET /pictures/DIGEST?until=…&signature=…`: a picture that a call brought back, for a client that this server knows, and for anybody
+//! who was given its address until that ends. The digest cannot be guessed without the picture. Knows no conversation.
 
 use super::access::refused;
 use super::client::{known, showing};
@@ -14,7 +14,7 @@ use http::{HeaderValue, Response, StatusCode};
 use std::sync::Arc;
 use windlass_tool::handler::picture_type;
 
-/// A longer one is none of those that are kept.
+/// The longest picture that is kept, in bytes.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
 pub(super) async fn serve(

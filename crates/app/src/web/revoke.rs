@@ -1,5 +1,5 @@
-//! `POST /api/revoke`: the user wants to be asked again about what a standing approval covers. Knows statuses and the body; which there
-//! are is the chat's to say.
+//! `POST /api/revoke`: the user wants to be asked again about the calls that a standing approval covers. Knows statuses and the body;
+//! the chat knows the approvals.
 
 use super::ServerState;
 use super::chat::{Entrance, error};

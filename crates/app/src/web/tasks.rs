@@ -1,5 +1,4 @@
-//! `/api/tasks`: the tasks of a client, one of them, and having one stopped. Knows statuses and query parameters; what is shown is the
-//! chat's.
+//! `/api/tasks`: the tasks of a client, one task, and stopping one. Knows statuses and query parameters; the chat has the content.
 
 use super::chat::{error, refused};
 use super::ledger::answered;
@@ -16,10 +15,10 @@ use std::sync::Arc;
 use windlass_tool::handler::TaskCancel;
 use windlass_tool::id::{ConversationId, EffectId};
 
-/// Tasks of a list: where the client says nothing, and at most.
+/// Tasks of a list: the usual number, and the most.
 const LISTED: usize = 20;
 const LISTED_MAX: usize = 100;
-/// What is said of a task that the caller does not have, whoever has it.
+/// The answer about a task that the caller does not have, whether or not another caller has it.
 const UNKNOWN: (&str, &str) = ("unknown_task", "there is no such task");
 
 #[derive(Default, Deserialize)]

@@ -1,5 +1,5 @@
 //! The page: its files and those of the client package that it uses, embedded in the program, each with its type and tags, as it is and
-//! compressed. Knows nothing of what they do.
+//! compressed. Knows nothing of their content.
 
 use super::gate::ServedHost;
 use axum::body::Body;
@@ -17,7 +17,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::sync::{LazyLock, OnceLock};
 
-/// What the page may load and speak to: this server, under the name by which it was asked, and nothing else.
+/// The content policy: the page may load from and speak to this server alone, under the name by which it was asked.
 fn policy(host: &Authority) -> String {
     format!(
         "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; \
@@ -29,7 +29,7 @@ struct File {
     path: &'static str,
     content: &'static [u8],
     content_type: &'static str,
-    /// A browser asks again for what is not to be stored.
+    /// The caching rule. A browser requests a file that may not be stored each time.
     cache: &'static str,
 }
 
@@ -142,7 +142,7 @@ static TAGS: LazyLock<Vec<[HeaderValue; 2]>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The same files, compressed: each once, when it is asked for first.
+/// The same files, compressed: each once, at its first request.
 static COMPRESSED: [OnceLock<Bytes>; FILES.len()] = [const { OnceLock::new() }; FILES.len()];
 
 fn compressed(place: usize) -> Bytes {

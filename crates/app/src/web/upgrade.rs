@@ -1,5 +1,4 @@
-//! The server's side of an upgrade to WebSocket: what the request must say, and what is answered. Knows nothing of who may
-//! connect.
+//! The server's side of an upgrade to WebSocket: the request's headers, and the answer. Knows nothing of who may connect.
 
 use super::patience::PatientStream;
 use axum::body::Body;
@@ -16,7 +15,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 /// The protocol of voice sessions.
 const PROTOCOL: &str = "windlass";
 
-/// The value of the header that accepts the upgrade; `Err` says what the request lacks.
+/// The value of the header that accepts the upgrade; `Err` names the part that the request lacks.
 pub(crate) fn accept(headers: &HeaderMap) -> Result<HeaderValue, &'static str> {
     if !has_token(headers, &UPGRADE, "websocket") || !has_token(headers, &CONNECTION, "upgrade") {
         return Err("this address speaks WebSocket; ask for an upgrade");
@@ -61,8 +60,8 @@ pub(crate) fn switching(accept: HeaderValue) -> Response<Body> {
     response
 }
 
-/// The socket beneath a request, once the answer has said that the protocol changes, and what was read of it already; `None`
-/// where the connection ended before.
+/// The socket beneath a request, once the answer has changed the protocol, and the bytes that were read of it already; `None` where the
+/// connection ended before.
 pub(crate) async fn socket(upgrading: OnUpgrade) -> Option<(TcpStream, Vec<u8>)> {
     let upgraded = upgrading.await.ok()?;
     let parts = upgraded.downcast::<TokioIo<PatientStream>>().ok()?;

@@ -1,5 +1,5 @@
-//! `GET /voice`: who may connect, the client's signed id, and the hand-over of the raw connection to the voice service. Knows
-//! nothing of what is said on it.
+//! `GET /voice`: who may connect, the client's signed id, and the hand-over of the raw connection to the voice service. Knows nothing
+//! of the connection's content.
 
 use super::access as signing_in;
 use super::client::{client, showing, standing};
@@ -28,7 +28,7 @@ pub(super) async fn connect(
     };
     let is_secure = match state.origin_rule.check(&head.headers) {
         Ok(is_secure) => is_secure,
-        // A program has no origin, and where everybody has to sign in, what it shows says enough. A browser always says one.
+        // A program has no origin, and where sign-in is required, its key is enough. A browser always sends one.
         Err(OriginRefused::Missing) if state.access.is_required => false,
         Err(refused) => return line(StatusCode::FORBIDDEN, &refused.to_string()),
     };
@@ -55,7 +55,7 @@ pub(super) async fn connect(
     let upgrading = hyper::upgrade::on(Request::from_parts(head, Body::empty()));
     let voice = state.voice.clone();
     tokio::spawn(async move {
-        // Where the connection ended before the answer was out, nobody is there any more.
+        // If the connection ended before the answer was out, the client is gone.
         if let Some((stream, already_read)) = upgrade::socket(upgrading).await {
             let connection = Connection {
                 stream: Box::new(stream),

@@ -615,11 +615,28 @@ async fn bad_messages_are_refused_in_the_protocols_own_words() {
             "{headers:?} {body}"
         );
     }
-    let unknown = scene.send(&[], &message(1, "no/such", json!({}), &json!({})));
-    assert_eq!(
-        (unknown.status, &read(&unknown)["error"]["code"]),
-        (404, &(-32601).into())
-    );
+    // What the revision without sessions has given up is as unknown as anything else.
+    for method in ["no/such", "ping", "initialize", "logging/setLevel"] {
+        let unknown = scene.send(&[], &message(1, method, json!({}), &json!({})));
+        assert_eq!(
+            (unknown.status, &read(&unknown)["error"]["code"]),
+            (404, &(-32601).into()),
+            "{method}"
+        );
+    }
+    // Each of its requests says which version it is of, and what its client can.
+    for missing in ["protocolVersion", "clientCapabilities", ""] {
+        let mut body = list.clone();
+        match missing {
+            "" => body["params"] = json!({}),
+            name => {
+                let meta = body["params"]["_meta"].as_object_mut().unwrap();
+                meta.remove(&format!("io.modelcontextprotocol/{name}"));
+            }
+        }
+        let answer = refused(&[version, ("Mcp-Method", "tools/list")], &body);
+        assert_eq!(answer, (400, (-32602).into()), "{missing} {body}");
+    }
     for params in [
         json!({"name": "no_such"}),
         json!({"name": "change", "arguments": []}),

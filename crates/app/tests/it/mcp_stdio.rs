@@ -46,11 +46,38 @@ fn next(program: &mut Running) -> Value {
     serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line}"))
 }
 
+/// What each request of that revision says.
+fn stateless() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}
+
+#[test]
+fn a_request_without_sessions_says_what_its_client_can_and_asks_for_no_ping() {
+    let folder = project();
+    let mut program = start(folder.path());
+    let mut incapable = stateless();
+    let members = incapable.as_object_mut().unwrap();
+    members.remove("io.modelcontextprotocol/clientCapabilities");
+    for (id, method, meta, expected) in [
+        (1, "tools/list", incapable, -32602),
+        (2, "ping", stateless(), -32601),
+    ] {
+        let message =
+            json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"_meta": meta}});
+        let answer = ask(&mut program, &message);
+        assert_eq!(answer["error"]["code"], expected, "{message} {answer}");
+        assert_eq!(answer["id"], id);
+    }
+}
+
 #[test]
 fn a_program_that_starts_it_lists_and_calls_in_either_revision() {
     let folder = project();
     let mut program = start(folder.path());
-    let stateless = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let stateless = stateless();
     let discover = json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": stateless}});
     assert_eq!(
         ask(&mut program, &discover)["result"]["supportedVersions"][0],
@@ -128,7 +155,7 @@ fn who_approves_on_the_page_has_the_roles_of_the_caller() {
     let mut started = command(folder.path());
     started.args(["mcp", "serve", "--role", "staff"]);
     let mut program = Running::start(started.stdin(Stdio::piped()));
-    let stateless = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let stateless = stateless();
     let params = json!({"name": "keep", "arguments": {"text": "hi"}, "_meta": stateless});
     let call =
         |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
@@ -157,7 +184,7 @@ fn who_approves_on_the_page_has_the_roles_of_the_caller() {
 fn what_is_asked_right_before_the_end_is_answered() {
     let folder = project();
     let mut program = start(folder.path());
-    let stateless = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let stateless = stateless();
     let params = json!({"name": "say", "arguments": {"text": "hi"}, "_meta": stateless});
     for id in 1..=20 {
         let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});

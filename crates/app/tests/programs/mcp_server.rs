@@ -247,6 +247,15 @@ impl Server {
         capabilities
     }
 
+    /// Whether one more request is to be refused for its version: as many are as the test says.
+    fn refuses(&self) -> bool {
+        let file = self.folder.join("refusals");
+        let left = std::fs::read_to_string(&file).ok();
+        let left = left.and_then(|left| left.trim().parse::<u32>().ok());
+        let left = left.and_then(|left| left.checked_sub(1));
+        left.is_some_and(|left| std::fs::write(&file, left.to_string()).is_ok())
+    }
+
     fn answer(&self, message: &Value) -> Vec<Said> {
         let id = message["id"].clone();
         if message.get("method").is_none() {
@@ -275,6 +284,12 @@ impl Server {
                 json!({"jsonrpc": "2.0", "id": id.clone(), "error": error}),
             )]
         };
+        if self.refuses() {
+            return vec![Said::Message(json!({"jsonrpc": "2.0", "id": id, "error": {
+                "code": -32022, "message": "not in this version",
+                "data": {"supported": ["2026-07-28"], "requested": "2026-07-28"},
+            }}))];
+        }
         let knows_newer = matches!(self.manner, Manner::Both | Manner::Newer | Manner::Listless);
         let knows_older = self.manner != Manner::Newer;
         match message["method"].as_str().unwrap_or_default() {

@@ -303,6 +303,7 @@ fn look_up(arguments: &str) -> Reply {
 
 fn record(effect: &str) -> Box<Record> {
     Box::new(Record {
+        next_attempt_ms: None,
         effect_id: EffectId::new(effect),
         attempt: AttemptNumber(1),
         outcome: AttemptOutcome::Succeeded,

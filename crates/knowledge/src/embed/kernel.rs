@@ -4,21 +4,20 @@
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch};
 
-/// Rows of a product that are worked on while a panel of weights is at hand. More would push the rows themselves out of
-/// the nearer caches.
+/// The rows of a product that are computed with one panel of weights. More rows would push the rows themselves out of the nearer caches.
 const ROWS_AT_ONCE: usize = 48;
 
-/// The processor's vectors.
+/// The processor's vector instructions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
     level: Level,
 }
 
-/// A linear layer. Weights are kept as the upper halves of their floats: half the memory, half the time to fetch them,
-/// and a cosine to the exact result above 0.9999.
+/// A linear layer. Weights are stored as the upper halves of their floats: half the memory, half the time to fetch them, and a cosine to
+/// the exact result above 0.9999.
 ///
-/// They lie in panels of two vectors' width. One number of a panel holds a weight of the first vector in its lower half
-/// and one of the second in its upper half, so that one load serves both.
+/// Weights lie in panels of two vectors' width. One number of a panel holds a weight of the first vector in its lower half and one of the
+/// second in its upper half, so that one load serves both.
 #[derive(Debug)]
 pub(crate) struct Linear {
     panels: Vec<u32>,
@@ -27,11 +26,11 @@ pub(crate) struct Linear {
     lanes: usize,
 }
 
-/// Room for packed rows, kept from product to product.
+/// Space for packed rows, reused from product to product.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch(Vec<f32>);
 
-/// How many rows the next tile has, and where it lies.
+/// The height of the next tile, and its position.
 #[derive(Clone, Copy)]
 struct Tile {
     first_row: usize,
@@ -49,7 +48,7 @@ impl Kernel {
         dispatch!(self.level, simd => lanes(simd))
     }
 
-    /// Of weights in rows, one row for each output. `None` where the numbers do not fit together.
+    /// Packs weights in rows, one row for each output. `None` where the sizes do not fit together.
     pub(crate) fn linear(self, weights: &[f32], bias: Vec<f32>) -> Option<Linear> {
         let outputs = bias.len();
         let lanes = self.lanes();
@@ -95,7 +94,7 @@ impl Kernel {
         }
     }
 
-    /// Adds the second to the first, and brings every row to mean 0 and variance 1, scaled and shifted.
+    /// Adds the second to the first, then normalises every row to mean 0 and variance 1, scaled and shifted.
     pub(crate) fn add_and_normalise(
         self,
         values: &mut [f32],
@@ -106,7 +105,7 @@ impl Kernel {
         dispatch!(self.level, simd => add_and_normalise(simd, values, added, gain, shift));
     }
 
-    /// The Gaussian error linear unit of every value.
+    /// Applies the Gaussian error linear unit to every value.
     pub(crate) fn gelu(self, values: &mut [f32]) {
         dispatch!(self.level, simd => gelu(simd, values));
     }
@@ -197,7 +196,7 @@ fn multiply<S: Simd>(
     }
 }
 
-/// Lays the rows of each tile so that the numbers of one column are neighbours.
+/// Packs the rows of each tile so that the numbers of one column are neighbours.
 fn pack(inputs: &[f32], width: usize, tiles: &[Tile], packed: &mut Vec<f32>) {
     packed.clear();
     packed.resize(inputs.len(), 0.0);
@@ -222,7 +221,7 @@ fn multiply_tile<S: Simd, const ROWS: usize>(
     outputs: &mut [f32],
     stride: usize,
 ) {
-    // A call of its own: the compiler keeps the sums of each height in registers.
+    // A separate call: the compiler keeps the sums of each height in registers.
     simd.vectorize(
         #[inline(always)]
         || {
@@ -250,7 +249,7 @@ fn multiply_tile<S: Simd, const ROWS: usize>(
     );
 }
 
-/// What is added to a variance before its root is taken, as BERT's configuration has it.
+/// The constant added to a variance before its root is taken, as in BERT's configuration.
 const VARIANCE_FLOOR: f32 = 1e-12;
 
 #[inline(always)]
@@ -298,7 +297,7 @@ fn add_and_normalise<S: Simd>(
 /// coefficients are those of Taylor's series; the argument of the polynomial is at most half of ln 2.
 #[inline(always)]
 fn exponential<S: Simd>(simd: S, power: S::f32s) -> S::f32s {
-    // Ln 2 in two parts, so that the difference loses nothing: the first has few enough bits to be multiplied exactly.
+    // Ln 2 in two parts, so that the difference is exact: the first part has few enough bits for an exact product.
     const LN_2_FIRST: f32 = 0.693_359_4;
     const LN_2_REST: f32 = -2.121_944_4e-4;
     let lane = |value: f32| S::f32s::splat(simd, value);
@@ -395,7 +394,7 @@ fn attend<S: Simd>(
     }
 }
 
-/// Softmax of the first `count` weights; those after them become 0.
+/// Softmax of the first `count` weights; later weights become 0.
 #[inline(always)]
 fn soften<S: Simd>(simd: S, weights: &mut [f32], count: usize) {
     weights[count..].fill(f32::NEG_INFINITY);
@@ -410,7 +409,7 @@ fn soften<S: Simd>(simd: S, weights: &mut [f32], count: usize) {
         power.store_slice(weight);
         sum += power.reduce_sum();
     }
-    // What stands for minus infinity is a number so small that it changes no sum.
+    // The exponential of minus infinity becomes a number so small that it changes no sum.
     let share = S::f32s::splat(simd, 1.0 / sum);
     for weight in weights.chunks_exact_mut(S::f32s::LEN) {
         (S::f32s::from_slice(simd, weight) * share).store_slice(weight);

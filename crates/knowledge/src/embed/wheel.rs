@@ -7,7 +7,7 @@ use windlass_tool::private;
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-/// Why a file could not be taken out of a wheel.
+/// The reason why a file could not be unpacked from a wheel.
 #[derive(Debug, thiserror::Error)]
 pub enum WheelError {
     #[error("{0}")]
@@ -22,7 +22,7 @@ pub enum WheelError {
     TooLarge { name: String, bytes_max: u64 },
 }
 
-/// Unpacks the file of that name, in whatever folder of the archive it lies.
+/// Unpacks the file of that name from any folder of the archive.
 pub(crate) fn unpack(
     wheel: &Path,
     name: &str,

@@ -1,13 +1,12 @@
-//! Splits text into the word pieces that BERT models read: uncased, without accents, greedily the longest piece first.
-//! Knows no weights.
+//! Splits text into the word pieces of BERT models: uncased, without accents, the longest piece first. Knows no weights.
 
 use std::collections::HashMap;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// Characters of a word; a longer one is an unknown piece, as in the original.
+/// The most characters of a word; a longer one is an unknown piece, as in the original.
 const WORD_CHARACTERS_MAX: usize = 100;
-/// What begins a piece that goes on a word.
+/// The prefix of a piece inside a word.
 const CONTINUATION: &str = "##";
 
 /// The pieces of one vocabulary.
@@ -20,7 +19,7 @@ pub(crate) struct WordPieces {
 }
 
 impl WordPieces {
-    /// Of a vocabulary with one piece a line. `None` where it lacks one of the special pieces.
+    /// Reads a vocabulary of one piece a line. `None` where a special piece is missing.
     pub(crate) fn new(vocabulary: &str) -> Option<Self> {
         let mut pieces = HashMap::new();
         for (number, piece) in (0_u32..).zip(vocabulary.lines()) {
@@ -38,7 +37,7 @@ impl WordPieces {
         self.pieces.len()
     }
 
-    /// The pieces of a text between those that mark its begin and end, at most `count_max` of them in all.
+    /// The pieces of a text between the begin and end marks, at most `count_max` in all.
     pub(crate) fn encode(&self, text: &str, count_max: usize) -> Vec<u32> {
         let mut numbers = vec![self.begin];
         let room = count_max.saturating_sub(1);
@@ -52,7 +51,7 @@ impl WordPieces {
         numbers
     }
 
-    /// How many pieces a text has, without the marks.
+    /// The number of pieces of a text, without the marks.
     pub(crate) fn count(&self, text: &str) -> usize {
         let mut count = 0;
         self.split(text, |_| {
@@ -62,7 +61,7 @@ impl WordPieces {
         count
     }
 
-    /// Calls with each piece of a text until told to stop.
+    /// Calls `take` with each piece of a text until it returns `false`.
     fn split(&self, text: &str, mut take: impl FnMut(u32) -> bool) {
         let mut word = String::new();
         let mut characters = 0;
@@ -85,7 +84,7 @@ impl WordPieces {
                 }
             } else if !character.is_whitespace() {
                 characters += 1;
-                // A word that is too long is one unknown piece however long it is.
+                // An overlong word is one unknown piece, however long it is.
                 if characters <= WORD_CHARACTERS_MAX {
                     word.push(character);
                 }
@@ -112,7 +111,7 @@ impl WordPieces {
             let mut end = word.len();
             let piece = loop {
                 if end <= start {
-                    // One part that is no piece makes the whole word unknown.
+                    // A single unknown part makes the whole word unknown.
                     return take(self.unknown);
                 }
                 candidate.clear();
@@ -139,7 +138,7 @@ fn is_noise(character: char) -> bool {
     character == '\u{fffd}' || (character.is_control() && !character.is_whitespace())
 }
 
-/// Punctuation as BERT counts it: all of ASCII's signs, and the blocks of Unicode that hold nothing else.
+/// Punctuation as BERT defines it: all punctuation of ASCII, and the Unicode blocks of punctuation alone.
 fn is_punctuation(character: char) -> bool {
     character.is_ascii_punctuation()
         || matches!(character,

@@ -1,4 +1,4 @@
-//! Connections to the database: a few that are kept, made anew when they are lost. Knows no statement's meaning.
+//! Connections to the database: a few are kept, and lost ones are replaced. Knows no statement's meaning.
 
 use super::error::PostgresError;
 use super::schema;
@@ -15,30 +15,29 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, NoTls, Statement};
 use windlass_tool::sensitive::Sensitive;
 
-/// Connections at a time. More searches than this wait for one another.
+/// The most connections at a time. Further searches wait.
 const CONNECTIONS_MAX: usize = 8;
-/// A database that has not let anybody in by then is down.
+/// The time to connect; a database that takes longer counts as down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// A connection whose other end does not even acknowledge is lost.
+/// The longest silence; a connection whose other end does not even acknowledge counts as lost.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// What no search needs, and every connection is told.
+/// The settings of every connection: they turn off what no search needs.
 const SESSION: &str = "SET jit = off; SET plan_cache_mode = force_custom_plan; SET statement_timeout = '5s'; \
      SET lock_timeout = '2s'; SET idle_in_transaction_session_timeout = '60s'";
 const APPLICATION: &str = "windlass";
 
-/// Where a base lies.
+/// The place of a base.
 #[derive(Clone, Debug)]
 pub struct PostgresSettings {
-    /// `postgres://user:password@host/database`. Unless it says `sslmode=disable`, any host but this machine is spoken to
-    /// over TLS only.
+    /// `postgres://user:password@host/database`. Unless it contains `sslmode=disable`, every host but this machine is reached over TLS
+    /// only.
     pub address: Sensitive<String>,
-    /// The schema that holds the tables. It is made where it is missing.
+    /// The schema that holds the tables. It is made if it is missing.
     pub schema: String,
-    /// Vectors that are compared one by one; more of them get an approximate index. Searches whose filters let no more
-    /// records through than this go without it.
+    /// The most vectors that are compared one by one; beyond it an approximate index is used. Searches whose filters leave no more
+    /// records than this do not use the index.
     pub exact_max: usize,
-    /// A PEM file with the certificates of the authorities whose word is taken for who the server is, instead of the public
-    /// ones.
+    /// A PEM file with the certificates of the authorities that are trusted to identify the server, instead of the public ones.
     pub root_certificate: Option<PathBuf>,
 }
 
@@ -58,7 +57,7 @@ impl PostgresSettings {
         }
     }
 
-    /// Whether the address can be one, without asking any database.
+    /// Checks the form of the address, without asking any database.
     pub fn check(&self) -> Result<(), PostgresError> {
         self.config().map(|_| ())
     }
@@ -77,13 +76,13 @@ impl PostgresSettings {
         let is_address = ["postgres://", "postgresql://"]
             .iter()
             .any(|scheme| address.starts_with(scheme));
-        // What the parser says of a bad address can repeat a part of it, and that can be the password.
+        // The parser's error can repeat a part of the address, and with it the password.
         let mut config = Config::from_str(&in_words_of_the_driver(address))
             .ok()
             .filter(|config| is_address && !config.get_hosts().is_empty())
             .ok_or(PostgresError::Address)?;
         if config.get_ssl_mode() == SslMode::Prefer {
-            // What may be encrypted or not, as somebody on the way likes, might as well not be.
+            // Optional encryption is useless: an attacker on the way can turn it off.
             config.ssl_mode(match config.get_hosts().iter().all(is_this_machine) {
                 true => SslMode::Disable,
                 false => SslMode::Require,
@@ -97,7 +96,7 @@ impl PostgresSettings {
     }
 }
 
-/// The driver knows of no server that is checked, for it checks none: here each one is that is spoken to in secret.
+/// Translates the address. The driver never checks a server's identity; here every server reached over TLS is checked.
 fn in_words_of_the_driver(address: &str) -> String {
     let Some((place, settings)) = address.rsplit_once('?') else {
         return address.to_owned();
@@ -131,23 +130,23 @@ pub(super) struct Pool {
     places: Semaphore,
 }
 
-/// A connection, and the statements that it knows.
+/// A connection, and its prepared statements.
 pub(super) struct Link {
     pub(super) client: Client,
     statements: HashMap<String, Statement>,
-    /// Whether it was told what searches through an index of vectors need.
+    /// Whether it has the settings that searches through an index of vectors need.
     is_told: bool,
 }
 
-/// A connection that is in use. Unless it is given back it is closed: nobody knows what is still under way on it.
+/// A connection in use. It is closed unless it is given back: a request of unknown state may still run on it.
 struct Lent<'a> {
     link: Link,
     _place: SemaphorePermit<'a>,
-    /// Whether it may have been lost while nobody looked.
+    /// Whether it was idle, and so may have been lost unnoticed.
     was_idle: bool,
 }
 
-/// Something that is asked of the database: once more on a new connection where the first was lost while nobody used it.
+/// The attempts at one request: a second one on a new connection, if the first connection was lost while idle.
 pub(super) struct Attempts<'a> {
     pool: &'a Pool,
     lent: Lent<'a>,
@@ -158,7 +157,7 @@ impl<'a> Attempts<'a> {
         &mut self.lent.link
     }
 
-    /// What came of it, or the attempt that is still to be made.
+    /// The outcome, or the attempt that is still to be made.
     pub(super) async fn settle<T>(
         mut self,
         outcome: Result<T, PostgresError>,
@@ -169,7 +168,7 @@ impl<'a> Attempts<'a> {
                 Ok(Ok(answer))
             }
             Err(error) if error.is_connection_lost() && self.lent.was_idle => {
-                // Where one connection was lost the others were, too.
+                // If one idle connection was lost, so were the others.
                 self.pool.idle().clear();
                 self.lent.link = self.pool.connect().await?;
                 self.lent.was_idle = false;
@@ -225,7 +224,7 @@ impl Pool {
     }
 
     pub(super) async fn connect(&self) -> Result<Link, PostgresError> {
-        // A password in the address is why the error is told without the configuration.
+        // The address may hold a password, so the error leaves the configuration out.
         let client = match self.config.get_ssl_mode() {
             SslMode::Disable => {
                 let (client, connection) = self.config.connect(NoTls).await?;
@@ -254,7 +253,7 @@ impl Pool {
 }
 
 impl Link {
-    /// Tells the connection settings that it needs once.
+    /// Sends settings that the connection needs only once.
     pub(super) async fn tell_once(&mut self, settings: &str) -> Result<(), PostgresError> {
         if !self.is_told {
             self.client.batch_execute(settings).await?;

@@ -1,5 +1,5 @@
-//! A base in a database as tools see it. Understands a question, has the database find what may be the best, and ranks it as
-//! the base in memory does. Knows no table.
+//! A base in a database as tools see it. Understands a question, has the database find candidates, and ranks them like the base in
+//! memory. Knows no table.
 
 use super::connection::{Link, Pool, PostgresSettings};
 use super::error::PostgresError;
@@ -25,7 +25,7 @@ use windlass_tool::handler::{
     SearchRequest,
 };
 
-/// A base in PostgreSQL. A clone is one more handle. Needs to be used inside tokio.
+/// A base in PostgreSQL. Clones share it. Needs to be used inside tokio.
 #[derive(Clone)]
 pub struct PostgresBase(Arc<Engine>);
 
@@ -40,8 +40,8 @@ struct Engine {
 }
 
 impl PostgresBase {
-    /// Connects, makes the tables where there are none, and reads what is kept in memory. Takes of the options who may
-    /// read, the model and its patience.
+    /// Connects, makes missing tables, and reads the parts that are kept in memory. Uses only these options: who may read, the model and
+    /// its patience.
     pub async fn open(
         settings: &PostgresSettings,
         options: &Options,
@@ -66,7 +66,7 @@ impl PostgresBase {
         })))
     }
 
-    /// Takes up what was written into the database since the last time; says whether there was anything.
+    /// Reads the changes of the database since the last time; whether there were any.
     pub async fn refresh(&self) -> Result<bool, PostgresError> {
         let engine = &*self.0;
         let known = engine.lexicon().generation;
@@ -87,7 +87,7 @@ impl PostgresBase {
         Ok(true)
     }
 
-    /// The namespace that is searched where a request of somebody whom nobody knows names none.
+    /// The namespace that is searched where an anonymous request names none.
     pub fn default_namespace(&self) -> String {
         catalogue::default_namespace(&self.0.lexicon().facets, &self.0.access, None).to_owned()
     }
@@ -107,7 +107,7 @@ impl Knowledge for PostgresBase {
         Box::pin(async move { engine.search(&request).await })
     }
 
-    /// A request without a namespace finds the record in any of them, for an id is unique in the whole base.
+    /// A request without a namespace finds the record in any namespace, because an id is unique in the whole base.
     fn get(
         &self,
         request: GetRequest,
@@ -185,7 +185,7 @@ impl Engine {
         })
     }
 
-    /// The other namespaces that have records with words of the question, the best first.
+    /// The other namespaces whose records have words of the question, the best first.
     async fn other_namespaces(
         &self,
         lexicon: &Lexicon,
@@ -223,7 +223,7 @@ impl Engine {
         ))
     }
 
-    /// Reads a question as a base would that had the words alone of the records that may be found.
+    /// Understands a question like a base with only the words of the records that may be found.
     async fn understand(
         &self,
         lexicon: &Lexicon,
@@ -243,7 +243,7 @@ impl Engine {
             .map_err(crate::search::unavailable)
     }
 
-    /// Those of the terms that no record has which may be found.
+    /// The terms that occur in no record that may be found.
     async fn hidden(
         &self,
         terms: &[&str],
@@ -262,7 +262,7 @@ impl Engine {
         }
     }
 
-    /// The best records with their scores, the best first and equals by their ids.
+    /// The best records with their scores, the best first; equal ones by their ids.
     async fn rank(
         &self,
         lexicon: &Lexicon,
@@ -319,7 +319,7 @@ impl Engine {
                     .snippets
                     .then(|| {
                         let terms = &understanding.terms;
-                        // Which passage was closest, the database does not say.
+                        // The database does not return the closest passage.
                         snippet::best(&record.body, terms, &mut analyser, || None)
                     })
                     .flatten();
@@ -332,7 +332,7 @@ impl Engine {
             .collect())
     }
 
-    /// The records that were found, by their numbers.
+    /// The contents of the found records, by their numbers.
     async fn contents(
         &self,
         ranked: &[(Found, f64)],
@@ -367,7 +367,7 @@ impl Engine {
             Some(namespace) => of_record == namespace,
             None => self.access.may_read(reader, of_record),
         };
-        // What no record can be called, none is; and the database takes no zero byte in a text.
+        // A record's id never holds a zero byte, and the database takes none in a text.
         let found = match request.id.contains('\0') {
             true => None,
             false => self
@@ -384,7 +384,7 @@ impl Engine {
         }
     }
 
-    /// The ids that may have been meant, as the base in memory suggests them.
+    /// The ids that may have been meant, suggested like those of the base in memory.
     async fn near_ids(
         &self,
         lexicon: &Lexicon,
@@ -456,7 +456,7 @@ impl Engine {
     }
 }
 
-/// The lexicon of a base that has changed since a generation.
+/// The lexicon of a base, if it has changed since a generation.
 async fn newer(
     link: &mut Link,
     known: i64,
@@ -468,7 +468,7 @@ async fn newer(
     }
 }
 
-/// The ids of the records whose whole name was said, as it is written and by its terms.
+/// The ids of the records whose whole name is the question, as it is written and by its terms.
 fn named<'a>(lexicon: &'a Lexicon, understanding: &Understanding) -> [Vec<&'a str>; 2] {
     let bearers = lexicon
         .names
@@ -481,7 +481,7 @@ fn named<'a>(lexicon: &'a Lexicon, understanding: &Understanding) -> [Vec<&'a st
     })
 }
 
-/// What the database says is for the caller's log, not for a model.
+/// The database's message is for the caller's log, not for a model.
 fn unavailable(error: PostgresError) -> KnowledgeError {
     KnowledgeError::Unavailable(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with the database, in words for operators. Knows no statement.
+//! The errors of the database, in words for operators. Knows no statement.
 
 use crate::embed::EmbedError;
 use crate::index::IndexError;
@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io;
 use tokio_postgres::error::SqlState;
 
-/// Why the database did not do what it was asked. None of it repeats a password or what a record says.
+/// The reason why the database refused a request. The text never repeats a password or a record.
 #[derive(Debug, thiserror::Error)]
 pub enum PostgresError {
     #[error(
@@ -20,7 +20,7 @@ pub enum PostgresError {
         "the certificates in {path} cannot be read: {cause}; name a PEM file with those of your authorities in knowledge.postgres_root_certificate"
     )]
     Authorities { path: String, cause: String },
-    /// There is no connection that is known to lead to the database and to nobody else. The words name the cure.
+    /// The connection may lead to another server than the database, or be readable by others. The text names the cure.
     #[error("the PostgreSQL database cannot be trusted: {0}")]
     Untrusted(String),
     /// Another attempt may succeed.
@@ -60,7 +60,7 @@ pub enum PostgresError {
 }
 
 impl PostgresError {
-    /// Whether the connection is lost rather than the request wrong, so that another connection may do.
+    /// Whether the connection is lost, and the request may succeed on another one.
     pub(super) fn is_connection_lost(&self) -> bool {
         matches!(self, Self::Unreachable(_))
     }
@@ -84,9 +84,9 @@ impl From<tokio_postgres::Error> for PostgresError {
             SqlState::IDLE_SESSION_TIMEOUT,
         ]
         .contains(code);
-        // Its own limit, or that of waiting for somebody else.
+        // Its own time limit, or the limit of waiting for a lock.
         let is_late = [SqlState::QUERY_CANCELED, SqlState::LOCK_NOT_AVAILABLE].contains(code);
-        // Details and hints can repeat what a record says; the message names the rule that was broken.
+        // Details and hints can repeat a record's text; the message names the broken rule.
         let message = refusal.message().to_owned();
         match is_going_down {
             true => Self::Unreachable(message),
@@ -99,7 +99,7 @@ impl From<tokio_postgres::Error> for PostgresError {
     }
 }
 
-/// An error with its causes; the first one alone says no more than that there is one.
+/// An error with its causes; the first one alone only tells that there is an error.
 fn reason(error: &dyn Error) -> String {
     let mut reason = error.to_string();
     let mut cause = error.source();
@@ -111,7 +111,7 @@ fn reason(error: &dyn Error) -> String {
     reason
 }
 
-/// Why no connection is made that nobody else can read, and what helps, where that is what an error is about.
+/// The reason and the cure, if an error means that no private connection can be made.
 fn distrust(error: &tokio_postgres::Error) -> Option<String> {
     let cause = error.source()?;
     // The driver has no kind of error for this one.
@@ -125,12 +125,12 @@ fn distrust(error: &tokio_postgres::Error) -> Option<String> {
     untrusted(problem)
 }
 
-/// The same of what the handshake ended with. `None` where another try may do better, as with a connection that was lost.
+/// The same for the error of a handshake. `None` where another attempt may succeed, as after a lost connection.
 fn untrusted(problem: &rustls::Error) -> Option<String> {
     use rustls::AlertDescription as Alert;
     let problem = match problem {
         rustls::Error::InvalidCertificate(problem) => problem,
-        // What servers say that demand a certificate of ours.
+        // A server that requires a client certificate answers with these alerts.
         rustls::Error::AlertReceived(
             Alert::CertificateRequired
             | Alert::BadCertificate
@@ -153,7 +153,7 @@ fn untrusted(problem: &rustls::Error) -> Option<String> {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "its certificate has expired: renew it there, or set the clock of this machine".to_owned()
         }
-        // As `openssl req -x509` makes them.
+        // `openssl req -x509` makes such certificates.
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
             "its certificate is that of an authority: give the server one that the authority has signed, or one with `basicConstraints = CA:FALSE`".to_owned()
         }

@@ -1,6 +1,6 @@
 //! The filters of a search as a condition on a record.
 
-/// Holds for a record `r` that the filters let through, which are five parameters from `first` on.
+/// A condition that holds for a record `r` that passes the filters, which are five parameters from `first` on.
 pub(super) fn condition(first: usize) -> String {
     let [namespaces, record_type, tags, from, to] = [0, 1, 2, 3, 4].map(|place| first + place);
     format!(

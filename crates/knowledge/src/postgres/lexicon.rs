@@ -1,5 +1,5 @@
-//! What has to be known of a base before it can be asked: its words, its names, its ids and its vocabularies. Kept in
-//! memory, as of one generation of the database. Knows no text of a record.
+//! The facts of a base that a search needs in advance: its words, names, ids and vocabularies. Kept in memory, as of one generation of
+//! the database. Knows no text of a record.
 
 use super::connection::Link;
 use super::error::PostgresError;
@@ -22,17 +22,17 @@ pub(super) struct Lexicon {
     pub(super) generation: i64,
     pub(super) facets: Facets,
     pub(super) names: Names,
-    /// In their order, which is that of the names' ordinals.
+    /// In their order, which is the order of the names' ordinals.
     ids: Vec<Id>,
-    /// For each term, its place in `frequencies`.
+    /// The index of each term in `frequencies`.
     terms: Map<Vec<u8>>,
-    /// In how many records a term occurs, by field.
+    /// The number of records with a term, by field.
     frequencies: Vec<[u64; FIELDS]>,
-    /// Terms of an average field.
+    /// The average number of terms of each field.
     pub(super) average_lengths: [f64; FIELDS],
-    /// Whether any record has vectors of the model at hand.
+    /// Whether any record has vectors of the current model.
     pub(super) has_vectors: bool,
-    /// Whether these have an approximate index.
+    /// Whether these vectors have an approximate index.
     pub(super) has_index: bool,
     analyser: TextAnalyzer,
     indexing: TextAnalyzer,
@@ -42,11 +42,11 @@ pub(super) struct Lexicon {
 
 struct Id {
     text: Box<str>,
-    /// Its place among the namespaces of the facets.
+    /// Its index among the namespaces of the facets.
     namespace: u32,
 }
 
-/// The generation of a base, which every change raises.
+/// The generation of a base; every change raises it.
 pub(super) async fn generation(link: &Link) -> Result<i64, PostgresError> {
     let row = link
         .client
@@ -56,7 +56,7 @@ pub(super) async fn generation(link: &Link) -> Result<i64, PostgresError> {
 }
 
 impl Lexicon {
-    /// Reads the base as it is at one moment. `model` is the one that questions will be embedded with.
+    /// Reads the base as of one moment. `model` is the model that will embed questions.
     pub(super) async fn load(
         link: &mut Link,
         model: Option<&ModelKey>,
@@ -68,7 +68,7 @@ impl Lexicon {
             .read_only(true)
             .start()
             .await?;
-        // A base of a hundred thousand records is read in about a second; nobody waits for it but the first search.
+        // A base of a hundred thousand records is read in about a second; only the first search waits for it.
         moment
             .batch_execute("SET LOCAL statement_timeout = '120s'")
             .await?;
@@ -116,7 +116,7 @@ impl Lexicon {
         self.ids.get(ordinal as usize).map(|id| &*id.text)
     }
 
-    /// The ids of the namespaces that a condition holds for.
+    /// The ids in the namespaces that a condition accepts.
     pub(super) fn ids(&self, is_in_reach: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
         let reach: Vec<bool> = self
             .facets
@@ -135,7 +135,7 @@ impl Lexicon {
             .map(|id| &*id.text)
     }
 
-    /// In how many records a term occurs, by field.
+    /// The number of records with a term, by field.
     pub(super) fn frequencies(&self, term: &str) -> [u64; FIELDS] {
         self.terms
             .get(term)
@@ -177,7 +177,7 @@ impl Vocabulary for Lexicon {
         let mut words = self.terms.search(one_slip).into_stream();
         let mut similar = Vec::new();
         while let Some((word, _)) = words.next() {
-            // A slip inside a letter of several bytes makes no word.
+            // A slip inside a letter of several bytes gives no valid word.
             if let Ok(word) = std::str::from_utf8(word) {
                 let frequency = self.frequencies(word).into_iter().max();
                 similar.push((word.to_owned(), frequency.unwrap_or_default()));
@@ -275,7 +275,7 @@ async fn average_lengths(moment: &Transaction<'_>) -> Result<[f64; FIELDS], Post
             &[],
         )
         .await?;
-    // A field that no record has is never divided by.
+    // The average of a field without any terms is never used as a divisor.
     let average = |column| match row.get::<_, f64>(column) {
         average if average > 0.0 => average,
         _ => 1.0,

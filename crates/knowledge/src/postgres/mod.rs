@@ -1,10 +1,9 @@
-//! The knowledge base in PostgreSQL with pgvector, for those who outgrow one machine: the same records, found in the same
-//! way, with the same scores. Owns the connections and what is said of the database; knows no tool and no file.
+//! The knowledge base in PostgreSQL with pgvector, for more than one machine: the same records, found in the same way, with the same
+//! scores. Owns the connections and the statements; knows no tool and no file.
 //!
-//! Words, names and ids of the base are kept in memory as well (`lexicon`), for a question is understood before it is
-//! asked; records, texts and vectors stay in the database. `connection` reaches it, `schema` is what it holds, `statement`
-//! asks it, `publish` writes a base into it, `renew` takes up words that
-//! an earlier version has written, `engine` is the whole behind the capability that tools are given.
+//! Words, names and ids of the base are kept in memory as well (`lexicon`), because a question is understood before it is asked; records,
+//! texts and vectors stay in the database. `connection` reaches it, `schema` defines its tables, `statement` queries it, `publish` writes
+//! a base into it, `renew` renews words of an earlier version, and `engine` is the capability that tools are given.
 
 mod connection;
 mod engine;
@@ -30,7 +29,7 @@ use crate::embed::Model;
 use crate::hash::hex;
 use crate::vector_store::whole;
 
-/// Stands for a model in the database: vectors of two models never meet.
+/// The key of a model in the database: vectors of two models are never mixed.
 struct ModelKey {
     text: String,
     dimension: usize,

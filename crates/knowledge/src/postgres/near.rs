@@ -1,5 +1,5 @@
-//! The approximate index over the vectors of a large base: when there is one, how it is made, and how a search goes through
-//! it. Below a limit, and for filters that let few records through, vectors are compared one by one instead.
+//! The approximate index over the vectors of a large base: when it exists, how it is made, and how a search uses it. Below a limit, and
+//! for filters that few records pass, vectors are compared one by one instead.
 
 use super::connection::Link;
 use super::error::PostgresError;
@@ -8,33 +8,33 @@ use super::schema::next_generation;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
-/// The index goes on beyond what it found first until enough has passed the filters: from pgvector 0.8 on.
+/// The first version of pgvector whose index continues beyond its first results until enough have passed the filters.
 const VERSION_MIN: (u32, u32) = (0, 8);
-/// Neighbours that a vector is linked to, and how many are looked at when it is put in. Twice pgvector's own numbers: what is
-/// built once is searched often, and vectors of one subject lie close together.
+/// The links of a vector to neighbours, and the candidates examined for a new vector. Twice pgvector's defaults: the index is built once
+/// and searched often, and vectors of one subject lie close together.
 const LINKS: u32 = 32;
 const BUILD_WIDTH: u32 = 128;
-/// Vectors that a search holds at a time: with fewer, some of the closest are missed.
+/// The vectors that a search holds at a time: with fewer, some of the closest are missed.
 const SEARCH_WIDTH: u32 = 400;
-/// Vectors that a search looks at before it gives up looking for more that pass its filters.
+/// The most vectors that a search examines to find ones that pass its filters.
 const LOOKED_AT_MAX: u32 = 200_000;
-/// The memory that it may take for them, in multiples of the server's `work_mem`, which is 4 MB as a rule. With once that it
-/// gives up long before, and brings what is far away in the place of what is close.
+/// The memory for them, in multiples of the server's `work_mem`, usually 4 MB. With a factor of 1 a search gives up long before, and
+/// returns distant vectors instead of close ones.
 const MEMORY_MAX: u32 = 32;
-/// Numbers of a vector that the index can hold.
+/// The most numbers of a vector that the index can hold.
 const DIMENSION_MAX: usize = 4_000;
-/// Passages that are asked for, for each record that is wanted: a record's passages are often neighbours.
+/// The passages requested for each wanted record: a record's passages are often neighbours.
 const PASSAGES_FOR_ONE: u32 = 4;
 
-/// What the names of all indexes begin with.
+/// The prefix of the names of all indexes.
 const NAME: &str = "passages_near_";
 
-/// The index's name, which says for vectors of how many numbers it is.
+/// The index's name, which contains the dimension of its vectors.
 fn name(dimension: usize) -> String {
     format!("{NAME}{dimension}")
 }
 
-/// Whether vectors of that many numbers have an index that can be searched.
+/// Whether vectors of this dimension have an index that can be searched.
 pub(super) async fn is_there(
     moment: &Transaction<'_>,
     dimension: usize,
@@ -49,8 +49,8 @@ pub(super) async fn is_there(
     Ok(row.get(0))
 }
 
-/// Makes the index of a base's vectors where there are more of them than are compared one by one, and drops all others.
-/// `dimension` is that of the base's model, if it has one. Says whether there is an index now.
+/// Makes the index of a base's vectors if there are more of them than are compared one by one, and drops all other indexes. `dimension`
+/// is that of the base's model, if it has one. Returns whether there is an index now.
 pub(super) async fn keep(
     link: &mut Link,
     dimension: Option<usize>,
@@ -62,7 +62,7 @@ pub(super) async fn keep(
         Some(dimension) if knows_it(link).await? => Some(dimension),
         Some(_) | None => None,
     };
-    // Searches wait while an index is dropped. So that is over before the next one is made, which takes minutes.
+    // Searches wait while an index is dropped, so this is finished before a new index is made, which takes minutes.
     let is_there = drop_others(link, wanted).await?;
     if let (Some(dimension), false) = (wanted, is_there) {
         create(link, dimension).await?;
@@ -70,7 +70,7 @@ pub(super) async fn keep(
     Ok(wanted.is_some())
 }
 
-/// Drops the indexes that are not wanted, and those that were never finished; says whether the wanted one is there.
+/// Drops unwanted and unfinished indexes; whether the wanted one exists.
 async fn drop_others(link: &mut Link, wanted: Option<usize>) -> Result<bool, PostgresError> {
     let wanted = wanted.map(name);
     let step = link.client.transaction().await?;
@@ -91,18 +91,18 @@ async fn drop_others(link: &mut Link, wanted: Option<usize>) -> Result<bool, Pos
             step.batch_execute(&format!("DROP INDEX \"{name}\""))
                 .await?;
         }
-        // Those who serve the base look for the index when the generation has changed.
+        // The servers of the base check for the index when the generation has changed.
         next_generation(&step).await?;
     }
     step.commit().await?;
     Ok(!kept.is_empty())
 }
 
-/// Searches go on meanwhile. One that is interrupted leaves nothing behind.
+/// Searches continue meanwhile. An interrupted creation leaves nothing behind.
 async fn create(link: &mut Link, dimension: usize) -> Result<(), PostgresError> {
     let name = name(dimension);
     let step = link.client.transaction().await?;
-    // Processes that build together need shared memory, and containers have little of it. One process alone can always build.
+    // Parallel workers need shared memory, and containers have little of it. A single process can always build.
     step.batch_execute(&format!(
         "SET LOCAL statement_timeout = '1h'; SET LOCAL lock_timeout = '1min'; SET LOCAL maintenance_work_mem = '512MB'; \
          SET LOCAL max_parallel_maintenance_workers = 0; \
@@ -110,7 +110,7 @@ async fn create(link: &mut Link, dimension: usize) -> Result<(), PostgresError> 
          WITH (m = {LINKS}, ef_construction = {BUILD_WIDTH}) WHERE vector_dims(embedding) = {dimension}"
     ))
     .await?;
-    // Those who serve the base look for the index when the generation has changed.
+    // The servers of the base check for the index when the generation has changed.
     next_generation(&step).await?;
     step.commit().await?;
     Ok(())
@@ -136,7 +136,7 @@ async fn knows_it(link: &Link) -> Result<bool, PostgresError> {
     Ok(found >= VERSION_MIN)
 }
 
-/// Whether the filters let more records through than are compared one by one.
+/// Whether more records pass the filters than are compared one by one.
 pub(super) async fn is_wide(
     link: &mut Link,
     filters: [&(dyn ToSql + Sync); 5],
@@ -167,7 +167,7 @@ pub(super) async fn is_wide(
     Ok(row.get::<_, i64>(0) >= limit)
 }
 
-/// Settings of a connection that goes through the index.
+/// Settings of a connection that uses the index.
 pub(super) fn settings() -> String {
     format!(
         "SELECT set_config('hnsw.iterative_scan', 'strict_order', false), \
@@ -177,8 +177,8 @@ pub(super) fn settings() -> String {
     )
 }
 
-/// The records whose passages the index finds to be the closest. Whether a record passes the filters is asked of one at a
-/// time, in the order of the index, so that the planner has no other way to go.
+/// The records with the closest passages by the index. The filters are checked for one record at a time, in the order of the index, so
+/// that the planner has no other way.
 pub(super) fn candidates(dimension: usize) -> String {
     let distance = |vector: &str| {
         format!("{vector}::halfvec({dimension}) <#> $16::vector::halfvec({dimension})")

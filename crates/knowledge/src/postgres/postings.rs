@@ -1,19 +1,19 @@
-//! The words of a record as the database keeps them: how often each occurs in each field. Analyses as the index in memory
-//! does, so that both find the same.
+//! The words of a record as the database stores them: the count of each word in each field. Uses the analysis of the index in memory, so
+//! that both find the same.
 
 use std::collections::BTreeMap;
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::tokenizer::{TextAnalyzer, TokenStream};
 use windlass_tool::handler::Record;
 
-/// Title, aliases, tags and body, in this order wherever something is kept for each of them.
+/// Title, aliases, tags and body; values for the fields have this order everywhere.
 pub(super) const FIELDS: usize = 4;
 
 /// The words of one record.
 pub(super) struct Postings {
-    /// For each term, how often it occurs in each field.
+    /// The count of each term in each field.
     pub(super) terms: BTreeMap<String, [i32; FIELDS]>,
-    /// How many terms each field has, on the scale of the index in memory.
+    /// The number of terms of each field, on the scale of the index in memory.
     pub(super) lengths: [i32; FIELDS],
 }
 
@@ -51,7 +51,7 @@ impl Postings {
     }
 }
 
-/// A field's length as BM25 in memory sees it, which keeps it in a byte.
+/// A field's length as BM25 in memory sees it, stored there in one byte.
 fn on_scale(length: u32) -> i32 {
     let length = FieldNormReader::id_to_fieldnorm(FieldNormReader::fieldnorm_to_id(length));
     i32::try_from(length).unwrap_or(i32::MAX)

@@ -1,5 +1,5 @@
-//! Writes a base that was made in memory into the database: what is new or changed, and no more. Each step is one
-//! transaction, so that a search sees a record as it was or as it is, and one that was interrupted goes on where it was.
+//! Writes a base from memory into the database, new and changed records only. Each step is one transaction, so that a search sees a
+//! record's old or new state, and an interrupted run continues where it stopped.
 
 use super::connection::{Link, Pool, PostgresSettings};
 use super::error::PostgresError;
@@ -16,30 +16,29 @@ use std::collections::{BTreeMap, HashMap};
 use tokio_postgres::Transaction;
 use tokio_postgres::types::ToSql;
 
-/// Records of one transaction, and bytes of their contents.
+/// The most records of one transaction, and the most bytes of their contents.
 const STEP_RECORDS_MAX: usize = 200;
 const STEP_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Changed records from which the database's own statistics are made anew.
+/// The changed records from which on the database's own statistics are renewed.
 const ANALYSE_MIN: usize = 100;
 
-/// What became of a base that was written into a database.
+/// The result of writing a base into a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Published {
-    /// Those that the database holds now.
+    /// The records that the database holds now.
     pub records: usize,
     pub written: usize,
     pub unchanged: usize,
     pub removed: usize,
-    /// Vectors of passages that the database holds now.
+    /// The vectors of passages that the database holds now.
     pub vectors: usize,
-    /// Whether these have an approximate index now.
+    /// Whether these vectors have an approximate index now.
     pub indexed: bool,
-    /// Records that were read back and found to be what was written.
+    /// The records that were read back and matched what was written.
     pub verified: usize,
 }
 
-/// Makes the database hold exactly the records and vectors of a base, and reads back what it holds. Nothing is done at the
-/// same time by two of these.
+/// Makes the database hold exactly the records and vectors of a base, and reads them back. A lock keeps two runs apart.
 pub async fn publish(
     settings: &PostgresSettings,
     base: &KnowledgeBase,
@@ -50,8 +49,8 @@ pub async fn publish(
     schema::prepare(&mut link, pool.schema()).await?;
     lock(&link, pool.schema()).await?;
     let published = write_all(&mut link, base, settings.exact_max, observer).await;
-    // The lock ends with the connection as well, but some time after this: whoever goes on at once would meet it. Where it
-    // cannot be given back the connection is lost, and the lock with it.
+    // The lock ends with the connection as well, but a little later, and would stop an immediate next run. If it cannot be released here,
+    // the connection is lost, and the lock with it.
     let _ = link
         .client
         .batch_execute("SELECT pg_advisory_unlock_all()")
@@ -115,7 +114,7 @@ async fn write_all(
     Ok(published)
 }
 
-/// Holds for as long as the connection.
+/// The lock lasts as long as the connection.
 async fn lock(link: &Link, schema: &str) -> Result<(), PostgresError> {
     let name = format!("windlass writes {schema}");
     let row = link
@@ -152,7 +151,7 @@ async fn there(link: &Link) -> Result<HashMap<String, There>, PostgresError> {
         .collect())
 }
 
-/// Puts rows in the place of those with the same ids.
+/// Inserts rows, replacing rows with the same ids.
 async fn write(
     link: &mut Link,
     source: &Source<'_>,
@@ -251,7 +250,7 @@ async fn upsert(
     Ok(written.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
-/// Takes the words of records out, and out of the counts.
+/// Removes the words of records, and their counts.
 pub(super) async fn forget_words(
     step: &Transaction<'_>,
     records: &[i64],
@@ -270,7 +269,7 @@ pub(super) async fn forget_words(
     Ok(())
 }
 
-/// Puts the words of records in, and into the counts.
+/// Adds the words of records, and their counts.
 pub(super) async fn add_words(
     step: &Transaction<'_>,
     of_records: &[(i64, &Postings)],
@@ -314,7 +313,7 @@ pub(super) async fn add_words(
     Ok(())
 }
 
-/// Takes out the records that the base does not have any more; says how many there were.
+/// Removes the records that the base no longer has; returns their number.
 async fn remove(
     link: &mut Link,
     base: &KnowledgeBase,

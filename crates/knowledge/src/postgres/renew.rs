@@ -1,5 +1,5 @@
-//! Analyses the records of a database again whose words an earlier version of the program has written, so that no question is
-//! looked for among words that it cannot meet. Knows no folder: the texts are in the database.
+//! Analyses the records of a database again if an earlier version of the program wrote their words, because questions would not match
+//! those words. Knows no folder: the texts are in the database.
 
 use super::connection::Link;
 use super::error::PostgresError;
@@ -10,13 +10,13 @@ use super::source::content_hash;
 use crate::analysis;
 use windlass_tool::handler::Record;
 
-/// The SQLSTATE of a user who may not do what was asked.
+/// The SQLSTATE of a missing right.
 const NO_RIGHT: &str = "42501";
 
 /// Records of one transaction.
 const STEP_RECORDS_MAX: i64 = 100;
 
-/// Renews the words where they are not of this program's analysis. Waits for another server that does so already.
+/// Renews the words if another analysis than this program's made them. Waits for another server that does so already.
 pub(super) async fn renew(link: &mut Link, schema: &str) -> Result<(), PostgresError> {
     if is_current(link).await? {
         return Ok(());
@@ -29,7 +29,7 @@ pub(super) async fn renew(link: &mut Link, schema: &str) -> Result<(), PostgresE
         .query_one("SELECT pg_advisory_lock(hashtext($1))", &[&name])
         .await?;
     let renewed = renew_all(link).await;
-    // Where it cannot be given back the connection is lost, and the lock with it.
+    // If the lock cannot be released, the connection is lost, and the lock with it.
     let _ = link
         .client
         .batch_execute("SELECT pg_advisory_unlock_all()")
@@ -54,9 +54,9 @@ async fn is_current(link: &Link) -> Result<bool, PostgresError> {
     }
 }
 
-/// Each step is one transaction. One that was interrupted begins anew, for what is renewed already stays the same.
+/// Each step is one transaction. An interrupted renewal starts again; renewed words stay the same.
 async fn renew_all(link: &mut Link) -> Result<(), PostgresError> {
-    // Another one may have done it meanwhile.
+    // Another server may have renewed them meanwhile.
     if is_current(link).await? {
         return Ok(());
     }
@@ -83,7 +83,7 @@ async fn renew_all(link: &mut Link) -> Result<(), PostgresError> {
         let mut postings: Vec<Postings> = Vec::with_capacity(rows.len());
         for row in &rows {
             let content: &str = row.get(1);
-            // One that somebody else has written and that is no record is found by nothing.
+            // A row of another program that is no record gets no words, so no search finds it.
             if let Ok(record) = serde_json::from_str::<Record>(content) {
                 numbers.push(row.get(0));
                 hashes.push(content_hash(content).to_vec());

@@ -1,4 +1,4 @@
-//! The tables of a base, and how they are made. Knows no search.
+//! The tables of a base, and their creation. Knows no search.
 
 use super::connection::Link;
 use super::error::PostgresError;
@@ -8,13 +8,13 @@ use tokio_postgres::{Client, Transaction};
 
 /// Raised when the tables change their meaning.
 const VERSION: i32 = 2;
-/// Had no number of the analysis that made the words.
+/// The version whose base has no number for the analysis of its words.
 const VERSION_WITHOUT_ANALYSER: i32 = 1;
-/// A program holds this lock while it makes tables, so that two that start at once do not meet.
+/// The lock of a program that makes tables, so that two programs that start at once do not collide.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('windlass tables'))";
 
-/// One row for each record, one for each of its different words, one for each passage that has a vector, one for each word
-/// of the base, and one for the base.
+/// One row for each record, for each different word of a record, for each passage with a vector, for each word of the base, and one for
+/// the base.
 const TABLES: &str = r#"
 CREATE TABLE IF NOT EXISTS base (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
@@ -70,7 +70,7 @@ COMMENT ON COLUMN base.analyser IS 'the analysis that made the words';
 UPDATE base SET version = 2 WHERE version = 1;
 "#;
 
-/// Puts the tables and the type of vectors within reach of unqualified names.
+/// Makes the tables and the vector type reachable by unqualified names.
 pub(super) async fn search_path(client: &Client, schema: &str) -> Result<String, PostgresError> {
     let found = client
         .query_opt(
@@ -86,16 +86,16 @@ pub(super) async fn search_path(client: &Client, schema: &str) -> Result<String,
     Ok(format!("SET search_path = \"{schema}\", \"{extension}\""))
 }
 
-/// What there is of a base.
+/// The state of a base's tables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Missing,
-    /// Of an earlier version.
+    /// The tables of an earlier version.
     Old,
     Current,
 }
 
-/// This program's analysis, as the base has its number.
+/// The number of this program's analysis, as the base stores it.
 pub(super) fn analyser_number() -> i32 {
     i32::try_from(ANALYSER).unwrap_or(i32::MAX)
 }
@@ -120,8 +120,8 @@ async fn state(client: &Client, schema: &str) -> Result<State, PostgresError> {
     }
 }
 
-/// Makes what is missing: the extension, the schema and its tables, and what a new version has of them. Needs the right to
-/// do so only where something is.
+/// Makes missing parts: the extension, the schema and its tables, and the additions of a new version. Needs the right to do so only if a
+/// part is missing.
 pub(super) async fn prepare(link: &mut Link, schema: &str) -> Result<(), PostgresError> {
     match state(&link.client, schema).await? {
         State::Current => {}
@@ -170,7 +170,7 @@ async fn make_tables(client: &mut Client) -> Result<(), PostgresError> {
     Ok(())
 }
 
-/// Counts a change of the base; those who serve it look for what is new.
+/// Raises the generation of the base; its servers check for changes by it.
 pub(super) async fn next_generation(step: &Transaction<'_>) -> Result<i64, PostgresError> {
     let row = step
         .query_one(

@@ -1,4 +1,4 @@
-//! A base in memory as a source of what the database is to hold. Knows no statement.
+//! A base in memory as a source of the database's rows. Knows no statement.
 
 use super::ModelKey;
 use super::error::PostgresError;
@@ -10,7 +10,7 @@ use crate::hash::{Hash, sha256};
 use crate::manifest::ANALYSER;
 use crate::search::KnowledgeBase;
 
-/// A record as it is to be in the database.
+/// A record in the form of its row.
 pub(super) struct Row<'a> {
     pub(super) id: &'a str,
     pub(super) content: String,
@@ -18,11 +18,11 @@ pub(super) struct Row<'a> {
     pub(super) vectors_hash: Hash,
     pub(super) updated: Option<i64>,
     pub(super) postings: Postings,
-    /// In the form in which the database reads them.
+    /// Vectors in the form that the database reads.
     pub(super) vectors: Vec<String>,
 }
 
-/// Stands for a record as it was analysed.
+/// The hash of a record's content together with its analysis.
 pub(super) fn content_hash(content: &str) -> Hash {
     sha256(&[&ANALYSER.to_le_bytes(), content.as_bytes()])
 }

@@ -1,5 +1,5 @@
-//! Asks the database for the records that may be the best, with all that their scores are made of. Knows no question's
-//! text: it gets terms, a vector and filters.
+//! Queries the database for the candidate records, with all values for their scores. Knows no question's text: it gets terms, a vector
+//! and filters.
 
 use super::connection::Link;
 use super::error::PostgresError;
@@ -15,28 +15,27 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use tokio_postgres::types::{ToSql, Type};
 use windlass_tool::handler::Record;
 
-/// What BM25 has for a constant: how soon more of the same word says no more, and how much a field's length matters.
+/// The constant of BM25 for saturation: how fast repetitions of a word lose weight, and how much a field's length matters.
 const SATURATION: f64 = 1.2;
-/// Words whose records are looked through for one search. What is left out are records that have none but the most
-/// frequent of the question's words.
+/// The most postings that one search reads. The skipped records have only the most frequent of the question's words.
 const POSTINGS_MAX: u64 = 20_000;
 
-/// What is looked for, and where.
+/// The parts of a question, and its scope.
 pub(super) struct Question<'a> {
     pub(super) terms: &'a [QueryTerm],
-    /// With the key of the model that made it.
+    /// The vector, with the key of its model.
     pub(super) vector: Option<(&'a ModelKey, &'a [f32])>,
-    /// Records that are compared one by one where the vectors have an approximate index; `None` where they have none.
+    /// The most records that are compared one by one if the vectors have an approximate index; `None` if they have none.
     pub(super) exact_max: Option<usize>,
-    /// Ids of records whose name was said and nothing else: as it is written, and by its terms. The latter count where the
-    /// filters let none of the former through.
+    /// Ids of records whose whole name is the question: as it is written, then by its terms. The second list counts if the filters
+    /// exclude all of the first.
     pub(super) named: [Vec<&'a str>; 2],
     pub(super) scope: Scope<'a>,
-    /// How many each way of finding brings.
+    /// The number of records that each search returns.
     pub(super) candidates: usize,
 }
 
-/// Which records may be found.
+/// The records that may be found.
 pub(super) struct Scope<'a> {
     pub(super) namespaces: Vec<&'a str>,
     pub(super) record_type: Option<&'a str>,
@@ -49,7 +48,7 @@ impl<'a> Scope<'a> {
     pub(super) fn of(filter: &'a Filter<'_>) -> Self {
         Self {
             namespaces: filter.namespaces.clone(),
-            // The database takes no zero byte in a text, and no type has one.
+            // The database takes no zero byte in a text, and types never hold one.
             record_type: filter
                 .record_type
                 .map(|name| if name.contains('\0') { "" } else { name }),
@@ -59,7 +58,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Whether no record is left out.
+    /// Whether all records may be found.
     pub(super) fn is_everything(&self, lexicon: &Lexicon) -> bool {
         self.namespaces.len() >= lexicon.facets.namespaces.len()
             && self.record_type.is_none()
@@ -68,7 +67,7 @@ impl<'a> Scope<'a> {
             && self.to.is_none()
     }
 
-    /// What `filter` asks for, in its order.
+    /// The parameters of `filter`, in its order.
     fn parameters(&self) -> [&(dyn ToSql + Sync); 5] {
         [
             &self.namespaces,
@@ -80,12 +79,12 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// A record that was found.
+/// A found record.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) number: i64,
     pub(super) id: String,
-    /// As of when; a record that has changed since is not the one that was found.
+    /// The generation of the record; a record that has changed since is another one.
     pub(super) generation: i64,
     pub(super) evidence: Evidence,
 }
@@ -117,7 +116,7 @@ const TYPES: [Type; 17] = [
     Type::TEXT_ARRAY,
 ];
 
-/// The records that may be the best, in no order.
+/// The candidate records, in no order.
 pub(super) async fn find(
     link: &mut Link,
     lexicon: &Lexicon,
@@ -172,8 +171,8 @@ pub(super) async fn find(
         .collect())
 }
 
-/// Those of the terms for which it is looked up whether a record that may be found has them: the rarest, as many as have
-/// few enough records together. What very many records have is no slip of the tongue.
+/// The terms for which the search checks whether an allowed record has them: the rarest terms, as many as occur in few enough records
+/// together. A term of very many records is no slip of the tongue.
 pub(super) fn few_of<'a>(lexicon: &Lexicon, terms: BTreeSet<&'a str>) -> Vec<&'a str> {
     let most = |term: &str| lexicon.frequencies(term).into_iter().max();
     let mut few: Vec<(u64, &str)> = terms
@@ -192,7 +191,7 @@ pub(super) fn few_of<'a>(lexicon: &Lexicon, terms: BTreeSet<&'a str>) -> Vec<&'a
         .collect()
 }
 
-/// Those of the terms that no record has which may be found.
+/// The terms that occur in no record that may be found.
 pub(super) async fn hidden(
     link: &mut Link,
     terms: &[&str],
@@ -206,7 +205,7 @@ pub(super) async fn hidden(
         Type::INT8,
         Type::INT8,
     ];
-    // The limit keeps the search term by term, each up to the first record.
+    // The limit makes the database search term by term, each up to its first record.
     let text = format!(
         "SELECT a.term FROM unnest($1) AS a(term) WHERE (SELECT 1 FROM postings p \
          JOIN records r ON r.number = p.record WHERE p.term = a.term AND {} LIMIT 1) IS NULL",
@@ -226,7 +225,7 @@ pub(super) async fn hidden(
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
-/// How the closest records are found.
+/// Decides how the closest records are found.
 async fn dense_leg(link: &mut Link, question: &Question<'_>) -> Result<DenseLeg, PostgresError> {
     let Some((model, _)) = question.vector else {
         return Ok(DenseLeg::None);
@@ -242,7 +241,7 @@ async fn dense_leg(link: &mut Link, question: &Question<'_>) -> Result<DenseLeg,
     Ok(DenseLeg::Near(model.dimension))
 }
 
-/// The contents of records that were found, those that have changed since left out.
+/// The contents of found records, without those that have changed since.
 pub(super) async fn fetch(
     link: &mut Link,
     found: &[Found],
@@ -282,7 +281,7 @@ pub(super) async fn get(link: &mut Link, id: &str) -> Result<Option<Record>, Pos
 pub(super) struct Counts {
     pub(super) by_namespace: BTreeMap<String, usize>,
     pub(super) by_type: BTreeMap<String, usize>,
-    /// Of the model at hand.
+    /// The vectors of the current model.
     pub(super) vectors: usize,
 }
 
@@ -315,12 +314,12 @@ fn count(number: i64) -> usize {
     usize::try_from(number).unwrap_or_default()
 }
 
-/// A record that somebody else has written and that is none is not there.
+/// A record; `None` for a row of another program that is no record.
 fn record(text: &str) -> Option<Record> {
     serde_json::from_str(text).ok()
 }
 
-/// What each asked term is worth in each field.
+/// The weight of each asked term in each field.
 struct Weights<'a> {
     terms: Vec<&'a str>,
     fields: [Vec<f64>; FIELDS],
@@ -348,7 +347,7 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// The rarest of the terms, which are given first: as many as can be looked through in good time, and one at least.
+/// The rarest terms, which come first: as many as can be read in good time, at least one.
 fn driving(terms: &[QueryTerm]) -> Vec<&str> {
     let mut postings = 0;
     terms
@@ -362,10 +361,10 @@ fn driving(terms: &[QueryTerm]) -> Vec<&str> {
         .collect()
 }
 
-/// What a search's statement looks like.
+/// The form of a search's statement.
 #[derive(Clone, Copy)]
 struct Shape {
-    /// Whether only records with one of the rarest terms are looked at.
+    /// Whether only records with one of the rarest terms are examined.
     is_narrow: bool,
     dense: DenseLeg,
 }
@@ -376,7 +375,7 @@ enum DenseLeg {
     None,
     /// One by one.
     Exact,
-    /// Through the index over vectors of so many numbers.
+    /// Through the index over vectors of this dimension.
     Near(usize),
 }
 
@@ -411,7 +410,7 @@ impl Shape {
             ),
             DenseLeg::None => ("", "NULL::float8"),
         };
-        // Scores are added up in one order, so that equal records have equal ones.
+        // Scores are added in one order, so that equal records get equal scores.
         format!(
             "WITH asked AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5) AS a(term, title, aliases, tags, body)), \
              lexical AS (SELECT r.number {lexical} WHERE {filter} GROUP BY r.number \

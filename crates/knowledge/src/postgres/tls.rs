@@ -1,4 +1,4 @@
-//! TLS to a database, with the authorities that browsers believe, or with those that somebody names. Knows no query.
+//! TLS to a database, with the authorities that browsers trust, or with named ones. Knows no query.
 
 use super::error::PostgresError;
 use rustls::pki_types::pem::PemObject;
@@ -19,7 +19,7 @@ use tokio_rustls::TlsConnector;
 pub(super) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
-    /// Believes the authorities of a PEM file where one is named, and then no others.
+    /// Trusts only the authorities of a PEM file if one is named.
     pub(super) fn new(file: Option<&Path>) -> Result<Self, PostgresError> {
         let roots = match file {
             Some(file) => read_roots(file).map_err(|cause| PostgresError::Authorities {
@@ -67,7 +67,7 @@ where
     }
 }
 
-/// One handshake that is still to be made.
+/// One pending handshake.
 pub(super) struct Connector {
     config: Arc<ClientConfig>,
     host: ServerName<'static>,

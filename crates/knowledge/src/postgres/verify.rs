@@ -1,4 +1,4 @@
-//! Reads back what was written into the database, and compares it with what it was made of. Writes nothing.
+//! Reads back the rows of the database, and compares them with their source. Writes nothing.
 
 use super::connection::Link;
 use super::error::PostgresError;
@@ -6,10 +6,10 @@ use super::source::Source;
 use crate::catalogue::Ordinal;
 use std::collections::HashMap;
 
-/// Records that are read back at a time.
+/// The records that are read back at a time.
 const STEP_RECORDS: usize = 500;
 
-/// Compares every record and every vector with those of a source; says how many records there were.
+/// Compares every record and every vector with the source; returns the number of records.
 pub(super) async fn all(
     link: &Link,
     source: &Source<'_>,

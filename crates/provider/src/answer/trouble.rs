@@ -1,4 +1,4 @@
-//! What goes wrong while an answer comes, and how much of it may come. Knows no protocol.
+//! Errors while an answer comes in, and the limits of its size. Knows no protocol.
 
 use super::AnswerLimits;
 use crate::failure::Failure;
@@ -28,7 +28,7 @@ impl Trouble {
         &self.limits
     }
 
-    /// What ended the answer, if anything did.
+    /// The failure that ended the answer, if it has failed.
     pub(crate) fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
     }
@@ -37,12 +37,12 @@ impl Trouble {
         self.failure.is_some()
     }
 
-    /// Something came that is no message of the protocol, and was passed over.
+    /// Whether something that is no message of the protocol came, and was passed over.
     pub(crate) fn is_damaged(&self) -> bool {
         self.is_damaged
     }
 
-    /// Counts bytes that came; false where the answer has failed, be it by these.
+    /// Counts bytes that came. Returns false if the answer has failed, with these bytes or before.
     pub(crate) fn count(&mut self, bytes: usize) -> bool {
         self.stream_bytes = self.stream_bytes.saturating_add(bytes);
         if self.stream_bytes > self.limits.stream_bytes_max {
@@ -51,7 +51,7 @@ impl Trouble {
         !self.has_failed()
     }
 
-    /// Checks what an answer's words have come to.
+    /// Checks the number of bytes in an answer's words.
     pub(crate) fn check_text(&mut self, bytes: usize) -> bool {
         if bytes > self.limits.text_bytes_max {
             self.fail("the answer is longer than any model's");
@@ -59,7 +59,7 @@ impl Trouble {
         !self.has_failed()
     }
 
-    /// Ends the answer because of something that will not get better. The first failure counts.
+    /// Ends the answer because of a lasting problem. The first failure counts.
     pub(crate) fn fail(&mut self, problem: &str) {
         self.failure
             .get_or_insert_with(|| Failure::protocol(problem, false));
@@ -76,7 +76,7 @@ impl Trouble {
         }
     }
 
-    /// Passes something over. Once is enough for the log.
+    /// Passes something over. The log is told once.
     pub(crate) fn damage(&mut self, what: &str, events: &mut Vec<ModelEvent>) {
         if !std::mem::replace(&mut self.is_damaged, true) {
             events.push(ModelEvent::Malformed {

@@ -1,7 +1,7 @@
-//! Words of a server made fit for a log: on one line, not too long, and without what looks like a credential. Servers quote
-//! the key that they refuse. Knows no key; goes by how keys look.
+//! A server's words made fit for a log: on one line, not too long, and without text that looks like a credential. Servers quote
+//! the key that they refuse. Knows no key; goes by the look of keys.
 
-/// What the keys of known services begin with.
+/// Prefixes of known services' keys.
 const KEY_PREFIXES: [&str; 10] = [
     "sk-",
     "sk_",

@@ -1,13 +1,13 @@
-//! How long a server asks to be left alone, in the three notations in which servers say it. Knows no clock.
+//! The wait that a server asks for, in the three notations that servers use. Knows no clock.
 
 use super::ResponseHead;
 use std::time::Duration;
 use windlass_tool::retry_after;
 
-/// Nobody waits longer for an answer; a longer wait is asked for by a broken server.
+/// Longest wait that is accepted; only a broken server asks for more.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
-/// What the headers say: `retry-after-ms` first, as both official OpenAI clients do.
+/// The wait in the headers: `retry-after-ms` first, as both official OpenAI clients do.
 pub(super) fn of_headers(head: &ResponseHead<'_>) -> Option<Duration> {
     let milliseconds = head
         .retry_after_ms

@@ -1,5 +1,5 @@
-//! From the bytes of an answer to events and an [`ModelAnswer`]. Knows what each event means and the little that has to be
-//! remembered between them; knows no retry and no clock.
+//! From the bytes of an answer to events and an [`ModelAnswer`]. Knows the meaning of each event and the little state between
+//! them; knows no retry and no clock.
 
 use super::blocked;
 use super::step::{OpenCall, OpenStep, StepContent, THOUGHT, UnreadStep};
@@ -37,12 +37,12 @@ struct StreamState {
     /// An error on a step, which the end of a failed answer may not repeat.
     step_error: Option<Value>,
     ending: Option<Ending>,
-    /// An event of the protocol has come.
+    /// Whether an event of the protocol has come.
     is_answering: bool,
 }
 
 impl Decoder {
-    /// `answer_number` is [`ConversationLog::next_answer`]. Ids that a server left out are made of it.
+    /// `answer_number` is [`ConversationLog::next_answer`]. The decoder makes ids from it for calls that came without.
     ///
     /// [`ConversationLog::next_answer`]: crate::log::ConversationLog::next_answer
     pub fn new(answer_number: u32, limits: AnswerLimits) -> Self {
@@ -52,8 +52,8 @@ impl Decoder {
         }
     }
 
-    /// Reads what came next of the body, however it was cut, and appends what the core is to hear at once: the words. After
-    /// a failure it says nothing any more.
+    /// Reads the next bytes of the body, however they were cut. Appends the events that the core gets at once: the words. After a
+    /// failure it appends nothing more.
     pub fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) {
         let state = &mut self.state;
         if !state.trouble.count(bytes.len()) {
@@ -65,12 +65,12 @@ impl Decoder {
         state.trouble.note(split);
     }
 
-    /// Whether nothing more that comes can matter, so that the connection may be left.
+    /// Whether later bytes cannot matter, so that the connection may be closed.
     pub fn is_finished(&self) -> bool {
         self.state.ending.is_some() || self.state.trouble.has_failed()
     }
 
-    /// The body has ended, or will not be read any further.
+    /// Ends the answer: the body has ended, or will not be read any further.
     pub fn finish(self, events: &mut Vec<ModelEvent>) -> ModelAnswer {
         let Self {
             splitter,
@@ -84,7 +84,7 @@ impl Decoder {
     }
 }
 
-/// Reads the body of an answer that was asked for as a whole.
+/// Reads the whole body of an answer that is not streamed.
 pub fn decode_whole(
     body: &[u8],
     answer_number: u32,
@@ -149,7 +149,7 @@ message! {
 }
 
 message! {
-    /// A part of what the model says, as it stands in a step or comes alone.
+    /// A part of the model's answer, inside a step or alone.
     Part<'a> {
         kind: Text<'a> = "type",
         text: Text<'a> = "text",
@@ -241,7 +241,7 @@ impl StreamState {
         }
     }
 
-    /// What is no event may still be an error: an event of its own, or a refusal.
+    /// Reads a text that is no event. It may still be an error: an event of its own, or a refusal.
     fn other(&mut self, text: &str, events: &mut Vec<ModelEvent>) {
         let value = serde_json::from_str::<Value>(text).unwrap_or_default();
         match Failure::of_error(&value, RetryRule::Gemini) {
@@ -261,7 +261,7 @@ impl StreamState {
         });
     }
 
-    /// Counts what is kept of an answer; false where it is too much.
+    /// Counts bytes that are kept of an answer. Returns false if they are too many.
     fn count(&mut self, bytes: usize) -> bool {
         self.text_bytes += bytes;
         self.trouble.check_text(self.text_bytes)
@@ -301,7 +301,7 @@ impl StreamState {
             "" => self.trouble.damage("a step without a type", events),
             kind => {
                 if kind != THOUGHT {
-                    // What a tool of the service's own did, and the model has read it.
+                    // A tool of the service itself ran, and the model has read its result.
                     events.push(external_content(Vec::new()));
                 }
                 let Ok(fields) = serde_json::from_str::<Map<String, Value>>(raw.get()) else {
@@ -343,7 +343,7 @@ impl StreamState {
         }
     }
 
-    /// A piece of a step. One that names no step is of the newest.
+    /// A piece of a step. A piece without an index belongs to the newest step.
     fn go_on(&mut self, index: Option<u64>, raw: &RawValue, events: &mut Vec<ModelEvent>) {
         let Ok(Some(part)) = crate::message::read::<Part<'_>>(raw.get()) else {
             return self
@@ -357,7 +357,7 @@ impl StreamState {
             .rposition(|step| index.is_none() || step.index == index);
         let at = match (found, kind) {
             (Some(at), _) => Some(at),
-            // Words and signatures say what they are a piece of.
+            // Words and signatures tell by themselves which kind of step they belong to.
             (None, "text") => self.open(index, StepContent::Words(String::new())),
             (None, "thought_signature") => {
                 self.open(index, StepContent::Unread(UnreadStep::thought()))
@@ -378,7 +378,7 @@ impl StreamState {
             StepContent::Call(call) => {
                 match &part.arguments {
                     Some(arguments) => call.pieces.push_str(&arguments.0),
-                    // Without it the call would run with arguments that nobody gave.
+                    // Without this piece the call would run with arguments that the model did not give.
                     None if kind == "arguments_delta" => {
                         return self
                             .trouble
@@ -411,7 +411,7 @@ impl StreamState {
         }
     }
 
-    /// A part of what the model says: words, or the pages that they rest on.
+    /// A part of the model's answer: words, or the pages that they rest on.
     fn part(&mut self, at: usize, part: &Part<'_>, events: &mut Vec<ModelEvent>) {
         let annotations = part.annotations.iter().flat_map(|list| &list.items);
         let sources: Vec<Citation> = annotations
@@ -443,7 +443,7 @@ impl StreamState {
         events.push(ModelEvent::OutputText { text });
     }
 
-    /// The answer is over, or came whole.
+    /// The end of the answer, or the whole answer at once.
     fn interaction(&mut self, text: &str, events: &mut Vec<ModelEvent>) {
         let Ok(Some(interaction)) = crate::message::read::<Interaction<'_>>(text) else {
             return self.trouble.damage("an end that cannot be read", events);
@@ -459,9 +459,9 @@ impl StreamState {
         self.usage = interaction.usage.as_ref().map(usage_of).or(self.usage);
         let status = interaction.status.as_ref().map_or("", |status| &*status.0);
         self.ending = Some(match status {
-            // A model that waits for results has been seen to end with either.
+            // A model that waits for results has been seen to end with either status.
             "" | "completed" | "requires_action" => Ending::Complete,
-            // The limit of tokens, or that of one request, which would have to be continued.
+            // The limit of tokens, or the limit of one request, whose answer would have to be continued.
             "incomplete" | "requires_continuation" if self.calls > 0 => Ending::CallCut,
             "incomplete" | "requires_continuation" => Ending::LengthReached,
             "failed" => self.failed(&interaction),
@@ -498,7 +498,7 @@ impl StreamState {
                     pieces.push(AnswerPiece::Text(TextPiece::plain(words)));
                 }
                 StepContent::Words(_) | StepContent::Repeated => {}
-                // What is not followed by what it belongs to stays away with it.
+                // A call or unread step is dropped if the answer that it belongs to is not complete.
                 StepContent::Call(_) | StepContent::Unread(_) if ending != Ending::Complete => {}
                 StepContent::Unread(unread) => {
                     pieces.extend(unread.finish().map(AnswerPiece::Text));
@@ -525,7 +525,7 @@ impl StreamState {
             return Ending::Failed(failure.clone());
         }
         match &self.ending {
-            // What was lost might have been a call, or a piece of one.
+            // The lost piece might have been a call, or a piece of one.
             Some(Ending::Complete) if self.trouble.is_damaged() && self.calls > 0 => {
                 Ending::Failed(Failure::protocol(
                     "a piece of the provider's answer cannot be read",

@@ -1,5 +1,4 @@
-//! The body of a request. Knows which fields the service takes and in which order it wants the steps; the values are the
-//! configuration's.
+//! The body of a request. Knows the fields that the service takes and the order of the steps; the values are the configuration's.
 
 use super::tools::DeclaredTools;
 use crate::gemini_live::ThinkingLevel;
@@ -18,14 +17,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use windlass_session::model::Thinking;
 
-/// What is asked of a model. What the profile does not know of is left out.
+/// A request to a model. Fields that the profile does not support are left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub model: &'a str,
     pub system_instruction: Instruction<'a>,
     pub window: Window<'a>,
-    /// That of this server, whichever its model: what is opaque in the window goes back only where it is of the same. The
-    /// service wants the thoughts of one of its models back from the next, too.
+    /// The route of this server, whichever its model. Opaque pieces of the window go back only to the route that they came from.
+    /// The service wants one model's thoughts back in requests to another of its models, too.
     pub route: &'a Route,
     pub tools: &'a DeclaredTools,
     pub tool_use: ToolUse,
@@ -46,7 +45,7 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
         .tools
         .raw()
         .filter(|_| request.tool_use != ToolUse::Forbidden);
-    // Refused where no function is declared.
+    // The service refuses this without a declared function.
     let requires = request.tool_use == ToolUse::Required && request.tools.has_functions();
     let thinking_level = request
         .thinking_level
@@ -84,7 +83,7 @@ fn level(level: ThinkingLevel) -> Option<&'static str> {
 fn input<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Item<'a>> {
     let steps = request.window.steps(Sees::of(profile.model.vision));
     let mut input = Vec::with_capacity(steps.len() * 2);
-    // Whether the pictures of the latest results stand in them.
+    // Whether the latest results hold their pictures themselves.
     let mut has_shown = false;
     for step in steps {
         match step {
@@ -114,7 +113,7 @@ fn user_item<'a>(item: UserItem<'a>, has_shown: bool, sees: bool, input: &mut Ve
     }
 }
 
-/// Something that the model reads as said to it, in one step with what was said just before.
+/// Content that the model reads as input, in one step with the input just before.
 fn tell<'a>(input: &mut Vec<Item<'a>>, content: Content<'a>) {
     match input.last_mut() {
         Some(Item::Known(Known::UserInput { content: said })) => said.push(content),
@@ -125,7 +124,7 @@ fn tell<'a>(input: &mut Vec<Item<'a>>, content: Content<'a>) {
     }
 }
 
-/// Something that the model said itself.
+/// Text that the model said itself.
 fn say<'a>(input: &mut Vec<Item<'a>>, text: &'a str) {
     let words = Content::text(text);
     match input.last_mut() {
@@ -137,8 +136,8 @@ fn say<'a>(input: &mut Vec<Item<'a>>, text: &'a str) {
     }
 }
 
-/// The steps of one answer of the model in their order, and the results of its calls behind them. Whether the results show
-/// their pictures.
+/// The steps of one answer of the model in their order, and the results of its calls behind them. Returns whether the results
+/// hold their pictures.
 fn model_items<'a>(
     items: &[ModelItem<'a>],
     request: &Request<'a>,
@@ -183,8 +182,8 @@ fn model_items<'a>(
     has_shown
 }
 
-/// A call that another service's model made has no thought before it, without which models that think have been reported to
-/// refuse it. So it is told in words.
+/// A call in words. A call of another service's model has no thought before it, and thinking models have been reported to refuse
+/// such a call.
 fn told_call(logged: &LoggedPiece, call: &Call) -> String {
     let arguments = call.arguments.as_ref();
     let arguments = arguments.map_or("{}", |arguments| arguments.expose().get());
@@ -202,7 +201,7 @@ fn reading<'a>(logged: &'a LoggedPiece, call: &'a Call) -> Reading<'a> {
     }
 }
 
-/// From Gemini 3 on a result may hold pictures; its predecessors refuse them there.
+/// Whether results may hold pictures: from Gemini 3 on they may; older models refuse them there.
 fn shows(profile: &Profile) -> bool {
     profile.model.vision && profile.request.thought_signatures
 }
@@ -228,7 +227,7 @@ fn result<'a>(
     })
 }
 
-/// The service's own id where it gave one; else one of ours. No two in one answer are the same.
+/// The service's own id if it gave one, otherwise one of ours. Ids are unique within one answer.
 fn call_id(item: &ModelItem<'_>, id: Option<&Arc<str>>, ids: &[Arc<str>]) -> Arc<str> {
     match id {
         Some(id) if !id.is_empty() && !id.starts_with("wl") && !ids.contains(id) => id.clone(),
@@ -275,7 +274,7 @@ impl GenerationConfig {
 #[serde(untagged)]
 enum Item<'a> {
     Known(Known<'a>),
-    /// As the service gave it.
+    /// The item as the service gave it.
     Unread(&'a RawValue),
 }
 
@@ -313,7 +312,7 @@ enum Content<'a> {
     Image {
         #[serde(skip_serializing_if = "Option::is_none")]
         data: Option<String>,
-        /// Where the service fetches it.
+        /// The address from which the service fetches the picture.
         #[serde(skip_serializing_if = "Option::is_none")]
         uri: Option<&'a str>,
         mime_type: &'a str,

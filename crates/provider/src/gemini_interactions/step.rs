@@ -10,7 +10,7 @@ use windlass_session::model::IncomingCall;
 /// A step, as far as it has come.
 #[derive(Debug)]
 pub(super) struct OpenStep {
-    /// Its number in the answer, which its pieces name.
+    /// The step's number in the answer, which its pieces name.
     pub(super) index: Option<u64>,
     pub(super) content: StepContent,
 }
@@ -19,13 +19,13 @@ pub(super) struct OpenStep {
 pub(super) enum StepContent {
     Words(String),
     Call(OpenCall),
-    /// What goes back as it came: a thought, or what a tool of the service's own did.
+    /// A step that goes back as it came: a thought, or a call or result of the service's own tools.
     Unread(UnreadStep),
-    /// What we said ourselves. Whoever repeats it tells us nothing.
+    /// Input of ours that the service repeats. It says nothing new.
     Repeated,
 }
 
-/// A call of ours. Its arguments come whole with its beginning, or in pieces behind an empty one.
+/// A call of one of our tools. Its arguments come whole with its beginning, or in pieces behind an empty one.
 #[derive(Debug)]
 pub(super) struct OpenCall {
     pub(super) id: Option<Arc<str>>,
@@ -36,7 +36,7 @@ pub(super) struct OpenCall {
 }
 
 impl OpenCall {
-    /// The call for the log and for the core. `answer` and `number` make an id where there is none.
+    /// The call for the log and for the core. A call without an id gets one made of `answer` and `number`.
     pub(super) fn finish(self, answer: u32, number: usize) -> (Call, IncomingCall) {
         let is_in_pieces = !self.pieces.trim().is_empty();
         let whole = self.whole.as_deref().map_or("{}", RawValue::get);
@@ -81,7 +81,7 @@ impl UnreadStep {
         Self(Map::from_iter([(TYPE.to_owned(), Value::from(THOUGHT))]))
     }
 
-    /// Takes a piece up; `false` where it is none of such a step.
+    /// Adds a piece. Returns false if the piece does not fit this kind of step.
     pub(super) fn take(&mut self, mut piece: Map<String, Value>) -> bool {
         let kind = piece.remove(TYPE);
         let kind = kind.as_ref().and_then(Value::as_str).unwrap_or_default();
@@ -103,7 +103,7 @@ impl UnreadStep {
         self.0.get(TYPE).is_some_and(|kind| kind == THOUGHT)
     }
 
-    /// What a piece says takes the place of what was said; an empty signature says nothing.
+    /// Replaces fields by the piece's fields. An empty signature replaces nothing.
     fn merge(&mut self, piece: Map<String, Value>) {
         for (key, value) in piece {
             if key != SIGNATURE || value.as_str().is_some_and(|text| !text.is_empty()) {
@@ -112,7 +112,7 @@ impl UnreadStep {
         }
     }
 
-    /// Text that follows text is one text, as it is in an answer that comes whole.
+    /// Joins text to the text before it, as in an answer that comes whole.
     fn summarize(&mut self, content: Value) {
         let summary = self
             .0
@@ -134,7 +134,7 @@ impl UnreadStep {
         }
     }
 
-    /// The step for the log. A thought that nobody signed is of no use to anybody.
+    /// The step for the log. A thought without a signature is of no use, and is dropped.
     pub(super) fn finish(self) -> Option<TextPiece> {
         let signature = self.0.get(SIGNATURE).and_then(Value::as_str);
         if self.is_thought() && signature.unwrap_or_default().is_empty() {

@@ -64,7 +64,7 @@ impl DeclaredTools {
         }
     }
 
-    /// These, and the provider's own beside them.
+    /// Adds the provider's own tools.
     pub fn beside(self, own: &[ProviderTool]) -> Self {
         Self {
             list: beside(self.list, own, ProviderTool::typed_declaration),
@@ -72,7 +72,7 @@ impl DeclaredTools {
         }
     }
 
-    /// The declarations as they are sent, for reckoning how much context they take; empty without tools.
+    /// The declarations as they are sent, for estimating their share of the context; empty without tools.
     pub fn text(&self) -> &str {
         self.list.as_ref().map_or("", |text| text.get())
     }

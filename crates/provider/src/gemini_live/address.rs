@@ -1,9 +1,9 @@
-//! Where a Live session is reached and with which credentials: URL, headers and the model's resource name for each
-//! backend. Opens nothing, and keeps every secret out of the URL, because URLs reach logs.
+//! The address and the credentials of a Live session: URL, headers and the model's resource name for each backend. Opens nothing,
+//! and keeps every secret out of the URL, because URLs reach logs.
 
 use windlass_tool::sensitive::Sensitive;
 
-/// Which of Google's services is spoken to.
+/// The service of Google that the session runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// The Gemini Developer API, with an API key or an ephemeral token.
@@ -29,7 +29,7 @@ pub const EPHEMERAL_TOKEN_VERSION: &str = "v1alpha";
 /// The official clients' default.
 pub const VERTEX_VERSION: &str = "v1beta1";
 
-/// What proves to the service who we are. `Debug` prints none of it.
+/// The credentials for the service. `Debug` prints none of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
     /// Also Vertex in express mode.
@@ -43,15 +43,15 @@ pub enum Credentials {
     },
 }
 
-/// Where to open the WebSocket, and with which headers.
+/// The WebSocket's address and headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Holds no secret.
+    /// The URL; holds no secret.
     pub url: String,
     pub headers: Vec<(&'static str, Sensitive<String>)>,
 }
 
-/// Why there is no address.
+/// The reason why there is no address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     #[error(
@@ -75,7 +75,7 @@ pub enum AddressError {
 }
 
 impl Backend {
-    /// The resource name under which the backend knows a model. A name that already is one stays.
+    /// The resource name of a model for this backend. A name that already is one stays.
     pub fn model_name(&self, model: &str) -> String {
         match self {
             Self::DeveloperApi { .. } if model.starts_with("models/") => model.to_owned(),
@@ -98,9 +98,8 @@ impl Backend {
         }
     }
 
-    /// The address of a new session. `base_url` stands in for Google's host: a simulator, a proxy. A path of it is kept
-    /// in front of the service's own, unless it already ends in the service's method; only with it may credentials be
-    /// missing.
+    /// The address of a new session. `base_url` replaces Google's host, for a simulator or a proxy. Its path is kept in front of
+    /// the service's own, unless it already ends in the service's method. Credentials may be missing only with a `base_url`.
     ///
     /// # Errors
     ///
@@ -210,7 +209,7 @@ fn based_on(base_url: &str, path: &str) -> Result<String, AddressError> {
     Ok(url)
 }
 
-/// What of a refused URL may be shown: neither user nor query.
+/// The part of a refused URL that may be shown: neither user nor query.
 pub(crate) fn without_secrets(url: &str) -> String {
     let end = url.find(['?', '#']).unwrap_or(url.len());
     let url = &url[..end];

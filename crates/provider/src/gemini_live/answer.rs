@@ -1,5 +1,5 @@
-//! The frame that answers calls, written as text in one go, because it is written for every call. Knows the shape that
-//! the service reads; what a result may hold was settled when it was projected.
+//! The frame that answers calls, written as text in one go, because it is written for every call. Knows the shape that the
+//! service reads; the projection has settled the contents of a result.
 
 use crate::projection::{key_of, note};
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(super) fn tool_responses(responses: &[ModelToolResponse], profile: &ModelPro
     frame
 }
 
-/// What the model reads of one result, as JSON.
+/// The JSON of one result that the model reads.
 pub(super) fn body(response: &ModelToolResponse) -> String {
     let mut bytes = vec![b'{'];
     write_body(&response.projection.body, &mut bytes);
@@ -58,7 +58,7 @@ fn write_response(response: &ModelToolResponse, profile: &ModelProfile, frame: &
     frame.push(b'}');
 }
 
-/// What the model reads: the service takes `output` for a result and `error` for a failure. Pictures stay with the
+/// The JSON that the model reads: the service takes `output` for a result and `error` for a failure. Pictures stay with the
 /// client: whether Live models take them in a result is not known.
 fn write_body(body: &ProjectionBody, frame: &mut Vec<u8>) {
     match body {

@@ -1,5 +1,5 @@
-//! The hot path: audio in and out of its JSON frames. Knows one frame shape by heart and leaves every other to the
-//! general decoder; knows nothing of turns.
+//! The hot path: audio in and out of its JSON frames. Knows one frame shape exactly and leaves every other to the general
+//! decoder; knows nothing of turns.
 
 use crate::spelling::{blank, token, tokens};
 use base64_simd::STANDARD;
@@ -25,7 +25,7 @@ const BEFORE_PARTS: [&[u8]; 7] = [
     b":",
     b"{",
 ];
-/// Vertex says whose turn it is, before or behind the parts.
+/// Vertex names the turn's role, before or behind the parts.
 const ROLE: [&[u8]; 3] = [br#""role""#, b":", br#""model""#];
 const BEFORE_MIME_TYPE: [&[u8]; 9] = [
     br#""parts""#,
@@ -43,8 +43,8 @@ const DATA: [&[u8]; 4] = [b",", br#""data""#, b":", b"\""];
 const AFTER_DATA: [&[u8]; 3] = [b"}", b"}", b"]"];
 const CLOSING: [&[u8]; 3] = [b"}", b"}", b"}"];
 
-/// The base64 text of a frame that holds one piece of audio and nothing else, spelt as the service spells it, with any
-/// white space. `None` says only that the general decoder has to look.
+/// The base64 text of a frame that holds one piece of audio and nothing else, in the service's spelling, with any white space.
+/// `None` says only that the general decoder has to read the frame.
 pub(super) fn only_audio(frame: &[u8]) -> Option<&[u8]> {
     let rest = tokens(frame, &BEFORE_PARTS)?;
     let rest = match tokens(rest, &ROLE) {

@@ -1,5 +1,5 @@
-//! One function call on the wire, read so leniently that no call is ever lost: what a model got wrong becomes a call with
-//! a problem, which can be answered. Never guesses and never repairs.
+//! One function call on the wire, read so leniently that no call is ever lost: a model's mistake makes a call with a problem,
+//! which can be answered. Never guesses and never repairs.
 
 use crate::arguments::read_arguments;
 use crate::message::{Field, PassedOver, Path, Shape, Text};
@@ -12,7 +12,7 @@ use windlass_session::model::{ArgumentsProblem, IncomingCall};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::json::NUMBER;
 
-/// How the arguments of a call are read.
+/// The way in which the arguments of a call are read.
 pub(super) trait GivenArguments<'a>: Deserialize<'a> {
     fn arguments(self) -> Result<Arguments, ArgumentsProblem>;
 }
@@ -37,7 +37,7 @@ pub(super) struct FunctionCall<'a, G> {
     id: Option<Text<'a>>,
     name: Option<Text<'a>>,
     arguments: Option<G>,
-    /// Vertex can stream arguments in pieces to those who ask for it; we never do.
+    /// Vertex can stream arguments in pieces to clients that ask for it; we never ask.
     in_pieces: bool,
     problem: Option<String>,
     unknown: Vec<Cow<'a, str>>,
@@ -154,7 +154,7 @@ impl<'de, G: GivenArguments<'de>> Shape<'de> for FunctionCall<'de, G> {
                     let raw: &RawValue = map.next_value()?;
                     call.in_pieces |= raw.get() == "true";
                 }
-                // A number stands where the call should be.
+                // A number came in place of the call.
                 NUMBER => {
                     map.next_value::<IgnoredAny>()?;
                     *call = Self::not_an_object();

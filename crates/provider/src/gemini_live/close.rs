@@ -1,25 +1,25 @@
-//! What a close of the service means, by its code and its words. Knows nothing of what is done about it.
+//! The meaning of a close by the service, from its code and its words. Knows no reaction to it.
 
-/// Why the service closed a connection.
+/// The reason why the service closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseClass {
     /// The session ended as it should.
     Normal,
-    /// A message that this model does not take, a context that is full, or a session that cannot be resumed. The same
-    /// again fails again: drop the handle and begin anew, once.
+    /// A message that this model does not take, a context that is full, or a session that cannot be resumed. The same message
+    /// fails again: drop the handle and begin anew, once.
     InvalidContent,
-    /// Something that the service does not allow or does not know. Worth one more try; a fresh one where it is the
-    /// session that was not found.
+    /// Something that the service does not allow or does not know. Worth one more attempt; with a fresh session if the session
+    /// was not found.
     Policy { session_not_found: bool },
-    /// The service's or the network's trouble, or a deadline of its own. Worth another try after a pause.
+    /// A problem of the service or the network, or a deadline of the service. Worth another attempt after a pause.
     ServerFault,
-    /// Too much was asked for. Trying again at once makes it worse.
+    /// Too many requests. An immediate retry makes it worse.
     Quota,
     /// The key or token was refused.
     Auth,
 }
 
-/// Classifies a close by its WebSocket code and its reason, as far as they have been seen on the service. Where the two
+/// Classifies a close by its WebSocket code and its reason, as far as the service has been seen to send them. If the two
 /// disagree, words on keys and quotas decide, because they come under several codes.
 pub fn classify_close(code: u16, reason: &str) -> CloseClass {
     let reason = reason.to_ascii_lowercase();

@@ -1,5 +1,5 @@
-//! From a server's frames to model events. Knows what each message means and the little that has to be remembered between
-//! them; knows neither what is done about an event nor when it came.
+//! From a server's frames to model events. Knows the meaning of each message and the little state between them; knows neither the
+//! reaction to an event nor its time.
 
 use super::audio::only_audio;
 use super::call::{FunctionCall, GivenArguments};
@@ -18,17 +18,17 @@ use std::time::Duration;
 use windlass_session::model::{IncomingCall, ModelCommand, ModelEvent, TurnEndReason, Usage};
 use windlass_tool::arguments::Arguments;
 
-/// How many ids of calls are remembered, to know a call again that comes in two forms.
+/// Ids of calls that are remembered, to recognize a call that comes in two forms.
 const CALL_IDS_MAX: usize = 128;
-/// How many calls that came as parts of an answer are kept until its end.
+/// Calls in parts of an answer that are kept until its end.
 const PART_CALLS_MAX: usize = 64;
-/// How many fields of one message are reported as passed over.
+/// Fields of one message that are reported as passed over.
 const UNKNOWN_FIELDS_MAX: usize = 8;
 /// Bytes of decoded audio that a connection keeps room for between frames: 80 ms. The service sends bursts of much
 /// longer frames, whose room is given back.
 const PCM_BYTES_KEPT: usize = 3_840;
 
-/// Who takes what a frame holds.
+/// The receiver of a frame's contents.
 pub trait Sink {
     fn event(&mut self, event: ModelEvent);
 
@@ -36,11 +36,11 @@ pub trait Sink {
     fn audio(&mut self, pcm: &[u8]);
 }
 
-/// What one connection's decoder remembers.
+/// The state of one connection's decoder.
 #[derive(Debug, Default)]
 pub(super) struct DecoderState {
     pcm: Vec<u8>,
-    /// The current run of audio has been announced.
+    /// Whether the current run of audio has been announced.
     in_audio_run: bool,
     /// Ids of calls that came in a `toolCall`, oldest first.
     call_ids: VecDeque<Arc<str>>,
@@ -48,7 +48,7 @@ pub(super) struct DecoderState {
     names_called: Vec<Arc<str>>,
     /// Calls that came only as parts of an answer so far.
     part_calls: Vec<IncomingCall>,
-    /// Said before the turn's end that it belongs to.
+    /// The reason for a turn's end, which came before that end.
     end_reason: Option<TurnEndReason>,
 }
 
@@ -63,7 +63,7 @@ impl DecoderState {
             self.turn_end(TurnEnd { idle, interrupted }, sink);
             return;
         }
-        // Checked once as a whole, which is cheaper than string by string.
+        // The whole frame is checked at once, which is cheaper than string by string.
         let Ok(frame) = std::str::from_utf8(frame) else {
             sink.event(ModelEvent::Malformed {
                 problem: "the provider's frame is no UTF-8 text".to_owned(),
@@ -89,7 +89,7 @@ impl DecoderState {
         }
     }
 
-    /// After these the model answers anew, so its next audio is a new run.
+    /// After these commands the model answers anew, so its next audio is a new run.
     pub(super) fn expect_answer(&mut self, command: &ModelCommand) {
         match command {
             ModelCommand::ToolResponses(_)
@@ -103,8 +103,8 @@ impl DecoderState {
         }
     }
 
-    /// Every part of a message, in the order in which it makes sense: what was said before what ends it, sums before
-    /// the end that they belong to.
+    /// Reads every part of a message, in this order: contents before the end that follows them, token sums before the end that
+    /// they belong to.
     fn message(&mut self, message: ServerMessage<'_>, sink: &mut impl Sink) {
         if let Some(setup_complete) = message.setup_complete {
             ready(setup_complete, sink);
@@ -145,10 +145,10 @@ impl DecoderState {
         }
     }
 
-    /// What an answer holds, and how its turn ends if it does.
+    /// Reads the contents of an answer. Returns the end of its turn, if the turn ends.
     fn content(&mut self, content: ServerContent<'_>, sink: &mut impl Sink) -> Option<TurnEnd> {
         let interrupted = content.interrupted == Some(true);
-        // What the user says while the model is interrupted belongs behind the interruption: it begins the next turn.
+        // The user's words during an interruption belong behind it: they begin the next turn.
         let (before, behind) = if interrupted {
             (None, content.input_transcription)
         } else {
@@ -356,7 +356,7 @@ enum InteractionStatus {
     InProgress,
 }
 
-/// A status that is set decides alone whether the model is idle; `REQUIRES_ACTION` is the older name of `IDLE`.
+/// A set status alone decides whether the model is idle; `REQUIRES_ACTION` is the older name of `IDLE`.
 fn interaction_status(status: Option<Text<'_>>, sink: &mut impl Sink) -> Option<InteractionStatus> {
     match &*status?.0 {
         "IDLE" | "REQUIRES_ACTION" => Some(InteractionStatus::Idle),
@@ -369,7 +369,7 @@ fn interaction_status(status: Option<Text<'_>>, sink: &mut impl Sink) -> Option<
     }
 }
 
-/// Whether a frame says that the turn is over and nothing else, which comes with every turn.
+/// Whether a frame holds only the end of the turn. Such a frame comes with every turn.
 fn is_only_turn_end(frame: &[u8]) -> bool {
     const SPELLING: [&[u8]; 9] = [
         b"{",
@@ -385,7 +385,7 @@ fn is_only_turn_end(frame: &[u8]) -> bool {
     tokens(frame, &SPELLING).is_some_and(|rest| blank(rest).is_empty())
 }
 
-/// The calls of a frame that holds nothing else, where their arguments are in order.
+/// The calls of a frame that holds nothing else, if their arguments are valid.
 fn only_calls(frame: &str) -> Option<List<FunctionCall<'_, Arguments>>> {
     const BEFORE: [&[u8]; 6] = [
         b"{",
@@ -427,14 +427,14 @@ fn detection_signal(message: &DetectionSignal<'_>, sink: &mut impl Sink) {
     }
 }
 
-/// Vertex names no rate, and means the same one.
+/// Whether audio of a type can be played. Vertex names no rate, and means the same one.
 fn is_playable(mime_type: &str) -> bool {
     let mut parts = mime_type.split(';').map(str::trim);
     matches!(parts.next(), Some("" | "audio/pcm"))
         && parts.all(|parameter| !parameter.starts_with("rate=") || parameter == "rate=24000")
 }
 
-/// The text of a transcription and whether it is finished; an empty one says nothing.
+/// The text of a transcription and whether it is finished; `None` for an empty one.
 fn transcript(
     message: Transcription<'_>,
 ) -> Option<(windlass_tool::sensitive::Sensitive<String>, bool)> {
@@ -471,7 +471,7 @@ fn usage_of(message: &UsageMetadata<'_>) -> Usage {
     }
 }
 
-/// A protobuf JSON duration: `50s`, `9.5s`. `None` where it is not one, or longer than a day.
+/// A protobuf JSON duration: `50s`, `9.5s`. `None` if the text is no duration, or one longer than a day.
 fn duration(text: &str) -> Option<Duration> {
     const LONGEST_SECONDS: f64 = 86_400.0;
     let seconds: f64 = text.strip_suffix('s')?.parse().ok()?;

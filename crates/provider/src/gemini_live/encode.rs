@@ -43,10 +43,10 @@ enum RealtimeInput<'a> {
 
 /// Sent before earlier conversation.
 const HISTORY_OPENING: &str = "What follows is the earlier conversation, as context only. Do not answer it again and do not repeat what was done in it.";
-/// Sent behind it where the seed must end with the user's turn.
+/// Sent after it if the seed must end with the user's turn.
 const HISTORY_CLOSING: &str =
     "That was the earlier conversation. Say nothing now; wait for what comes next.";
-/// Stands for the pending request where the history holds none.
+/// Replaces the pending request if the history holds none.
 const HISTORY_GO_ON: &str = "Please go on from where the conversation was.";
 /// Sent before results whose calls this connection does not know. Reported to work with 2.5 and 3.1 models:
 /// <https://github.com/pipecat-ai/pipecat/pull/5497>.
@@ -75,7 +75,7 @@ pub(super) fn encode(command: &ModelCommand, profile: &ModelProfile, frames: &mu
         ModelCommand::AudioEnded => frames.push(text_of(&ClientMessage::RealtimeInput(
             RealtimeInput::AudioStreamEnd(true),
         ))),
-        // Nothing that is sent here waits for what the service does.
+        // No message of this protocol waits for an event of the service.
         ModelCommand::Resynchronize => {}
     }
 }
@@ -124,10 +124,10 @@ fn content(turns: Vec<Turn<'_>>, turn_complete: bool) -> Vec<u8> {
     }))
 }
 
-/// Earlier conversation, and the request to be answered at once where there is one: the user's last words in it.
+/// Earlier conversation, and the request to be answered at once, if there is one: the user's last words in it.
 ///
-/// The seed ends with a turn of the user where it need not be complete, because 2.5 models refuse another end. A seed
-/// that was announced in the setup is complete in any case, for the service waits for that and starts no answer by it.
+/// The seed ends with a turn of the user unless it must be complete, because 2.5 models refuse another end. A seed that was
+/// announced in the setup is always complete, because the service waits for that and starts no answer by it.
 fn history(
     entries: &[HistoryEntry],
     answer_now: bool,

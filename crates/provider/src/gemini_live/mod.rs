@@ -42,8 +42,8 @@ impl Codec {
         &self.profile
     }
 
-    /// Reads one frame of the server, text or binary, and hands what it says to the sink, in the order in which it is
-    /// to be acted on. Never fails: what is no message becomes [`ModelEvent::Malformed`], what is not known becomes
+    /// Reads one frame of the server, text or binary, and passes its contents to the sink, in the order in which they are to be
+    /// acted on. Never fails: an unreadable frame becomes [`ModelEvent::Malformed`], an unknown one becomes
     /// [`ModelEvent::Unknown`].
     ///
     /// [`ModelEvent::Malformed`]: windlass_session::model::ModelEvent::Malformed

@@ -1,4 +1,4 @@
-//! The first message of a connection: the model, its voice, its tools and how it listens. Knows which fields a model
+//! The first message of a connection: the model, its voice, its tools and its speech detection. Knows the fields that a model
 //! profile forbids; the values are the configuration's.
 
 use crate::provider_tools::{ProviderTool, beside};
@@ -10,7 +10,7 @@ use windlass_tool::kind::Behavior;
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 
-/// What a session asks of the model, once per connection. What the profile does not know of is left out.
+/// The settings of a session for the model, sent once per connection. Settings that the profile does not support are left out.
 #[derive(Clone, Copy, Debug)]
 pub struct SetupRequest<'a> {
     /// The resource name: [`Backend::model_name`](super::address::Backend::model_name).
@@ -33,7 +33,7 @@ pub struct SetupRequest<'a> {
     /// Resumes a session. Its history is not sent again.
     pub resumption_handle: Option<&'a Sensitive<String>>,
     pub compression: Option<Compression>,
-    /// A `History` command will follow. Where the profile wants that announced, the service then waits for it.
+    /// A `History` command will follow. If the profile wants that announced, the service then waits for it.
     pub history_follows: bool,
 }
 
@@ -42,9 +42,9 @@ pub struct SetupRequest<'a> {
 pub struct SpeechDetection {
     pub start_sensitivity: Option<Sensitivity>,
     pub end_sensitivity: Option<Sensitivity>,
-    /// Milliseconds of speech before its start is believed, and so how long speech must last to interrupt.
+    /// Milliseconds of speech before its start counts, and so the shortest speech that interrupts.
     pub prefix_padding_ms: Option<u32>,
-    /// Milliseconds of silence before its end is believed.
+    /// Milliseconds of silence before the end of speech counts.
     pub silence_ms: Option<u32>,
 }
 
@@ -58,16 +58,16 @@ pub enum Sensitivity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all(serialize = "SCREAMING_SNAKE_CASE", deserialize = "snake_case"))]
 pub enum ThinkingLevel {
-    /// Not at all. Gemini has no such level; it is never sent one.
+    /// No thinking. Gemini has no such level; it is never sent one.
     None,
     Minimal,
     Low,
     Medium,
     High,
-    /// More than high. Gemini has no such level; it is sent its highest.
+    /// More than high. Gemini has no such level; its highest is sent.
     #[serde(rename(serialize = "HIGH", deserialize = "xhigh"))]
     ExtraHigh,
-    /// The same.
+    /// More than high, sent as the highest, too.
     #[serde(rename(serialize = "HIGH", deserialize = "max"))]
     Max,
 }
@@ -76,7 +76,7 @@ pub enum ThinkingLevel {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compression {
     pub trigger_tokens: Option<u64>,
-    /// Less than the trigger.
+    /// The size after a compression; less than the trigger.
     pub target_tokens: Option<u64>,
 }
 
@@ -95,7 +95,7 @@ impl DeclaredTools {
         for tool in tools {
             let declaration = match profile.declaration {
                 DeclarationForm::GeminiJson => &tool.declarations.gemini_json,
-                // The forms of other providers mean nothing to this one.
+                // The declaration forms of other providers do not apply here.
                 DeclarationForm::GeminiNative
                 | DeclarationForm::Openai
                 | DeclarationForm::OpenaiRealtime => &tool.declarations.gemini_native,
@@ -117,12 +117,12 @@ impl DeclaredTools {
         Self(Some(text.into()))
     }
 
-    /// These, and the provider's own beside them.
+    /// Adds the provider's own tools to these.
     pub fn beside(self, own: &[ProviderTool]) -> Self {
         Self(beside(self.0, own, ProviderTool::declaration))
     }
 
-    /// The declarations as they are sent, for reckoning how much context they take; empty without tools.
+    /// The declarations as they are sent, for estimating their share of the context; empty without tools.
     pub fn text(&self) -> &str {
         self.0.as_ref().map_or("", |text| text.get())
     }
@@ -131,7 +131,7 @@ impl DeclaredTools {
 fn behavior(behavior: Behavior, calls: CallSupport) -> Option<&'static str> {
     match (calls, behavior) {
         (CallSupport::BlockingOnly, _) => None,
-        // A call that is answered as soon as it has begun is waited for.
+        // The model waits for a call that is answered as soon as it has begun.
         (CallSupport::Both, Behavior::Blocking | Behavior::Background) => Some("BLOCKING"),
         (CallSupport::Both, Behavior::NonBlocking) | (CallSupport::NonBlockingOnly, _) => {
             Some("NON_BLOCKING")

@@ -1,6 +1,6 @@
-//! The messages that a Gemini Live server sends, as they are on the wire, and nothing of what they mean. Both spellings of
-//! every field are read, because the service speaks protobuf JSON, which knows `lowerCamelCase` and `snake_case`; a field
-//! that is not listed here is kept by name.
+//! The messages that a Gemini Live server sends, in their wire form and without their meaning. Both spellings of every field are
+//! read, because the service speaks protobuf JSON, which knows `lowerCamelCase` and `snake_case`; a field that is not listed here
+//! is kept by name.
 
 use super::call::FunctionCall;
 use crate::message::{Count, List, Text, message};
@@ -81,7 +81,7 @@ message! {
 }
 
 message! {
-    /// What the provider made of a model's code. That it is there is all that counts.
+    /// The provider's result of running a model's code. Only its presence counts.
     CodeResult<'a> {
         outcome: Text<'a> = "outcome",
     }

@@ -1,5 +1,5 @@
-//! One function call on the wire, read so that none is ever lost: what a model got wrong becomes a call with a problem,
-//! which can be answered. Never guesses and never repairs.
+//! One function call on the wire, read so that none is ever lost: a model's mistake makes a call with a problem, which can be
+//! answered. Never guesses and never repairs.
 
 use crate::arguments::read_arguments;
 use crate::log::{Arguments, Call, Opaque};
@@ -17,14 +17,14 @@ struct FunctionCall<'a> {
     name: Option<&'a RawValue>,
     #[serde(borrow, default)]
     args: Option<&'a RawValue>,
-    /// Vertex can stream arguments in pieces to those who ask for it; we never do.
+    /// Vertex can stream arguments in pieces to clients that ask for it; we never ask.
     #[serde(borrow, default, alias = "partial_args", rename = "partialArgs")]
     partial_args: Option<&'a RawValue>,
     #[serde(borrow, default, alias = "will_continue", rename = "willContinue")]
     will_continue: Option<&'a RawValue>,
 }
 
-/// Reads a call for the log and for the core. `None` where its arguments are longer than so many bytes.
+/// Reads a call for the log and for the core. `None` if its arguments are too long.
 pub(super) fn read(
     call: &RawValue,
     signature: Option<Opaque>,

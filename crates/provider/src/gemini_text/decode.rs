@@ -1,5 +1,5 @@
-//! From the bytes of an answer to events and an [`ModelAnswer`]. Knows what each message means and the little that has to be
-//! remembered between them; knows no retry and no clock.
+//! From the bytes of an answer to events and an [`ModelAnswer`]. Knows the meaning of each message and the little state between
+//! them; knows no retry and no clock.
 
 use super::call;
 use crate::answer::{AnswerLimits, AnswerPiece, Ending, ModelAnswer, Trouble};
@@ -30,7 +30,7 @@ struct StreamState {
     usage: Option<Usage>,
     block_reason: Option<String>,
     finish_reason: Option<String>,
-    /// A message of the protocol has come.
+    /// Whether a message of the protocol has come.
     is_answering: bool,
 }
 
@@ -42,8 +42,8 @@ impl Decoder {
         }
     }
 
-    /// Reads what came next of the body, however it was cut, and appends what the core is to hear at once: the words. After
-    /// a failure it says nothing any more.
+    /// Reads the next bytes of the body, however they were cut. Appends the events that the core gets at once: the words. After a
+    /// failure it appends nothing more.
     pub fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) {
         let state = &mut self.state;
         if !state.trouble.count(bytes.len()) {
@@ -55,13 +55,13 @@ impl Decoder {
         state.trouble.note(split);
     }
 
-    /// Whether nothing more that comes can matter, so that the connection may be left. The service sends no end mark:
-    /// an answer has ended when its stream has.
+    /// Whether later bytes cannot matter, so that the connection may be closed. The service sends no end mark: an answer has
+    /// ended when its stream has.
     pub fn is_finished(&self) -> bool {
         self.state.trouble.has_failed()
     }
 
-    /// The body has ended, or will not be read any further.
+    /// Ends the answer: the body has ended, or will not be read any further.
     pub fn finish(self, events: &mut Vec<ModelEvent>) -> ModelAnswer {
         let Self {
             splitter,
@@ -75,7 +75,7 @@ impl Decoder {
     }
 }
 
-/// Reads the body of an answer that was asked for as a whole.
+/// Reads the whole body of an answer that is not streamed.
 pub fn decode_whole(
     body: &[u8],
     limits: AnswerLimits,
@@ -162,7 +162,7 @@ impl StreamState {
                     self.message(data, events);
                 }
             }
-            // The service has put errors into a stream as they are, without the form of an event.
+            // The service has put bare errors into a stream, without the form of an event.
             Item::Bare(text) => {
                 if matches!(text.trim_ascii_start().first(), Some(b'{' | b'[')) {
                     self.message(text, events);
@@ -197,7 +197,7 @@ impl StreamState {
             self.trouble
                 .damage("a part of a type that nobody knows", events);
         }
-        // The sums grow with the answer; the last is the whole.
+        // Each message's sums include the earlier ones; the last message has the totals.
         if let Some(usage) = message.usage_metadata {
             self.usage = usage_of(usage).or(self.usage);
         }
@@ -219,7 +219,7 @@ impl StreamState {
         let reason = candidate
             .finish_reason
             .and_then(|reason| named(&reason.0, "FINISH_REASON_UNSPECIFIED"));
-        // The text beside a call that could not be read is that call.
+        // The text beside a malformed call is that call.
         let is_call_text = reason.as_deref() == Some(MALFORMED_FUNCTION_CALL);
         if reason.is_some() {
             self.finish_reason = reason;
@@ -237,7 +237,7 @@ impl StreamState {
     fn part(&mut self, part: Part<'_>, events: &mut Vec<ModelEvent>) {
         let signature = part.thought_signature.map(|signature| signature.0);
         let signature = signature.filter(|signature| !signature.is_empty());
-        // What the service's own tools did is neither run nor shown by us.
+        // Calls and results of the service's own tools are neither run nor shown by us.
         for (name, own, is_result) in [
             ("toolCall", part.tool_call, false),
             ("toolResponse", part.tool_response, true),
@@ -259,7 +259,7 @@ impl StreamState {
         }
         let is_thought = part.thought == Some(true);
         let text = part.text.unwrap_or_default().0.into_owned();
-        // A thought that nobody signed is of no use to anybody.
+        // A thought without a signature is of no use, and is dropped. So is an empty text without one.
         if signature.is_none() && (is_thought || text.is_empty()) {
             return;
         }
@@ -294,7 +294,7 @@ impl StreamState {
         }));
     }
 
-    /// Parts with a signature go back as they came; the others are one text.
+    /// Joins a text to the text before it. Parts with a signature stay apart and go back as they came.
     fn keep(&mut self, text: &str, is_thought: bool, signature: Option<Opaque>) {
         match self.pieces.last_mut() {
             Some(AnswerPiece::Text(last)) if signature.is_none() && last.opaque.is_none() => {
@@ -352,7 +352,7 @@ impl StreamState {
         }
         if let Some(reason) = &self.finish_reason {
             let ending = ending_of(reason);
-            // A message that was lost might have held a call.
+            // The lost message might have held a call.
             return if ending == Ending::Complete
                 && self.trouble.is_damaged()
                 && !self.calls.is_empty()
@@ -384,7 +384,7 @@ impl StreamState {
 
 const MALFORMED_FUNCTION_CALL: &str = "MALFORMED_FUNCTION_CALL";
 
-/// Calls run only after `STOP`, which is what a model ends with after calls too.
+/// Calls run only after `STOP`. The model ends with that after calls too.
 fn ending_of(reason: &str) -> Ending {
     match reason {
         "STOP" => Ending::Complete,
@@ -418,7 +418,7 @@ fn ending_of(reason: &str) -> Ending {
     }
 }
 
-/// The name of a reason, made fit for a log; none where it is the one that stands for none.
+/// The name of a reason, made fit for a log; `None` for the name that stands for no reason.
 fn named(reason: &str, unspecified: &str) -> Option<String> {
     (!reason.is_empty() && reason != unspecified).then(|| printable(reason))
 }

@@ -2,9 +2,9 @@
 //! conversation's log, its stream or body back into events and an answer. Does no IO and decides nothing: which request is
 //! tried again is the driver's.
 //!
-//! A driver makes the body with [`encode_request`], posts it to the path that [`path`] gives and, where the status is 200,
-//! feeds what comes to a [`Decoder`]. Another status goes through [`failure`]. The resource name of a model, the version
-//! and the headers with the key are those of [`gemini_live::address`](crate::gemini_live::address).
+//! A driver makes the body with [`encode_request`] and posts it to the path that [`path`] gives. A body of status 200 goes to a
+//! [`Decoder`]. Another status goes through [`failure`]. The resource name of a model, the version and the headers with the key
+//! are those of [`gemini_live::address`](crate::gemini_live::address).
 
 mod call;
 mod decode;
@@ -28,7 +28,7 @@ pub fn path(model_name: &str, delivery: Delivery) -> String {
     }
 }
 
-/// Reads an answer whose status says that the request failed. The body may be anything.
+/// Reads the answer of a failed request, by its status. The body may be anything.
 pub fn failure(head: &ResponseHead<'_>, body: &[u8]) -> Failure {
     Failure::of_response(head, body, RetryRule::Gemini)
 }

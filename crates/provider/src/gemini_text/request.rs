@@ -1,5 +1,5 @@
-//! The body of a request. Knows which fields a model takes and how calls, answers and signatures have to stand; the values
-//! are the configuration's.
+//! The body of a request. Knows the fields that a model takes and the places of calls, answers and signatures; the values are the
+//! configuration's.
 
 use super::tools::DeclaredTools;
 use crate::gemini_live::ThinkingLevel;
@@ -17,24 +17,24 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use windlass_session::model::Thinking;
 
-/// What is asked of a model. What the profile does not know of is left out.
+/// A request to a model. Fields that the profile does not support are left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub system_instruction: Instruction<'a>,
     pub window: Window<'a>,
-    /// That of this server and model: what is opaque in the window goes back only where it is of the same.
+    /// The route of this server and model. Opaque pieces of the window go back only to the route that they came from.
     pub route: &'a Route,
     pub tools: &'a DeclaredTools,
     pub tool_use: ToolUse,
     pub temperature: Option<f64>,
     pub output_tokens_max: Option<u32>,
     pub thinking_level: Option<ThinkingLevel>,
-    /// Tokens; 0 turns thinking off where the model can do without.
+    /// Tokens; 0 turns thinking off if the model can do without.
     pub thinking_budget: Option<u32>,
-    /// The name of a cache that holds this system instruction and these tools, which are then not sent: the service
-    /// refuses them beside it. A request that fails as [`NotFound`] or [`Auth`] for a cache that has expired may succeed
-    /// without it. Not used where calls are forbidden, because the tools stand in the cache, nor where one is required,
-    /// because the service refuses to be told that beside a cache. Caching without a name is the service's own doing.
+    /// The name of a cache that holds this system instruction and these tools, which are then not sent: the service refuses them
+    /// beside it. A request that fails as [`NotFound`] or [`Auth`] for an expired cache may succeed without it. Not used if calls
+    /// are forbidden, because the tools are in the cache. Not used if a call is required, because the service refuses that
+    /// setting beside a cache. Caching without a name is the service's own doing.
     ///
     /// [`NotFound`]: crate::failure::FailureClass::NotFound
     /// [`Auth`]: crate::failure::FailureClass::Auth
@@ -48,7 +48,7 @@ pub fn encode_request(request: &Request<'_>, profile: &Profile, body: &mut Vec<u
 }
 
 fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
-    // The tools in a cache cannot be taken back, and no `toolConfig` is taken beside one.
+    // The tools in a cache cannot be taken back, and the service takes no `toolConfig` beside one.
     let cached_content = request
         .cached_content
         .filter(|_| request.tool_use == ToolUse::Free);
@@ -58,7 +58,7 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
         .tools
         .raw()
         .filter(|_| !is_cached && request.tool_use != ToolUse::Forbidden);
-    // Where functions stand beside tools of the service, it takes no mode `AUTO`, which is what it assumes.
+    // If functions and tools of the service are declared together, the service refuses its default mode, `AUTO`.
     let is_mixed = request.tools.is_mixed();
     let mode = match request.tool_use {
         ToolUse::Required => Some("ANY"),
@@ -96,9 +96,9 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
     }
 }
 
-/// Stands for a picture where the model cannot see.
+/// Replaces a picture for a model that cannot see.
 const UNSEEN: &str = "(The user sent a picture, which you cannot see.)";
-/// What the service takes on a call that it did not sign.
+/// The signature that the service takes on a call that it did not sign.
 const UNSIGNED: &str = "skip_thought_signature_validator";
 
 fn contents<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Content<'a>> {
@@ -116,7 +116,7 @@ fn contents<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Content<'a>> {
                     parts.push(user_part(item, profile));
                 }
                 match contents.last_mut() {
-                    // Pictures of results stand beside the results.
+                    // Pictures of results go into the same content as the results.
                     Some(results) if is_of_result => results.parts.append(&mut parts),
                     Some(_) | None => contents.push(Content::of("user", parts)),
                 }
@@ -215,7 +215,7 @@ fn model_contents<'a>(
                         name: name.clone(),
                         args: Args::of(call),
                     }),
-                    // Parallel calls bear one signature, on the first.
+                    // Parallel calls bear one signature, on the first call.
                     thought_signature: signature(&call.opaque).or((profile
                         .request
                         .thought_signatures
@@ -328,7 +328,7 @@ struct Blob<'a> {
     data: String,
 }
 
-/// The service fetches it.
+/// A file that the service fetches.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct FileData<'a> {
@@ -344,7 +344,7 @@ struct FunctionCall<'a> {
     args: Args<'a>,
 }
 
-/// An object; an empty one if nothing is given.
+/// The arguments: a JSON object; an empty one if the call has none.
 pub(crate) struct Args<'a>(Option<&'a RawValue>);
 
 impl<'a> Args<'a> {
@@ -383,7 +383,7 @@ impl Serialize for Response<'_> {
 #[serde(rename_all = "camelCase")]
 struct ToolConfig {
     function_calling_config: FunctionCallingConfig,
-    /// What the service's own tools did comes as parts, and goes back with the others.
+    /// Calls and results of the service's own tools come as parts, and go back with the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     include_server_side_tool_invocations: Option<bool>,
 }

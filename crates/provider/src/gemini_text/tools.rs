@@ -13,7 +13,7 @@ const CLOSING: &str = "]}]";
 #[derive(Clone, Debug, Default)]
 pub struct DeclaredTools {
     list: Option<Arc<RawValue>>,
-    /// Whether functions and tools of the provider stand in it together.
+    /// Whether the list holds both functions and tools of the provider.
     is_mixed: bool,
 }
 
@@ -23,7 +23,7 @@ impl DeclaredTools {
         for tool in tools {
             let declaration = match profile.declaration {
                 DeclarationForm::GeminiJson => &tool.declarations.gemini_json,
-                // The forms of other providers mean nothing to this one.
+                // The declaration forms of other providers do not apply here.
                 DeclarationForm::GeminiNative
                 | DeclarationForm::Openai
                 | DeclarationForm::OpenaiRealtime => &tool.declarations.gemini_native,
@@ -44,7 +44,7 @@ impl DeclaredTools {
         }
     }
 
-    /// These, and the provider's own beside them.
+    /// Adds the provider's own tools.
     pub fn beside(self, own: &[ProviderTool]) -> Self {
         Self {
             is_mixed: self.list.is_some() && !own.is_empty(),
@@ -52,7 +52,7 @@ impl DeclaredTools {
         }
     }
 
-    /// The declarations as they are sent, for reckoning how much context they take; empty without tools.
+    /// The declarations as they are sent, for estimating their share of the context; empty without tools.
     pub fn text(&self) -> &str {
         self.list.as_ref().map_or("", |text| text.get())
     }

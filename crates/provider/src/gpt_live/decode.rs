@@ -1,5 +1,4 @@
-//! From the server's events to model events, and to what is handed over. Knows what each event means and nothing of when it
-//! came.
+//! From the server's events to model events and delegated tasks. Knows the meaning of each event and not its time.
 
 use super::Codec;
 use super::wire::{ServerError, ServerEvent, Usage as WireUsage, text};
@@ -11,22 +10,22 @@ use windlass_session::model::{LostReason, ModelEvent, Usage};
 
 /// Bytes of decoded audio that a connection keeps room for between frames: 400 ms.
 const PCM_BYTES_KEPT: usize = 19_200;
-/// How many fields of one event are reported as passed over.
+/// Fields of one event that are reported as passed over.
 const UNKNOWN_MAX: usize = 8;
 
-/// Who takes what an event holds.
+/// The receiver of an event's contents.
 pub trait Sink {
     fn event(&mut self, event: ModelEvent);
 
     /// Audio of the model: whole samples of 16-bit little-endian mono PCM at 24 kHz.
     fn audio(&mut self, pcm: &[u8]);
 
-    /// The model hands a task over, under this id. What it is, only the conversation says.
+    /// The model delegates a task, under this id. Only the conversation says what the task is.
     fn delegated(&mut self, id: Arc<str>);
 }
 
 impl Codec {
-    /// Reads one event. Never fails: what is no event becomes [`ModelEvent::Malformed`], what is not known becomes
+    /// Reads one event. Never fails: an unreadable event becomes [`ModelEvent::Malformed`], an unknown one becomes
     /// [`ModelEvent::Unknown`]. Call [`Codec::react`] afterwards.
     pub fn decode(&mut self, frame: &[u8], sink: &mut impl Sink) {
         let event = std::str::from_utf8(frame)
@@ -73,7 +72,7 @@ impl Codec {
                 match (id, target) {
                     ("", _) => malformed("the provider hands over a task without an id", sink),
                     (id, "client" | "") => sink.delegated(id.into()),
-                    // It is somebody else's.
+                    // The task is for another receiver.
                     (_, _) => report("delegation.target", sink),
                 }
             }
@@ -111,7 +110,7 @@ impl Codec {
         }
     }
 
-    /// The service says the sum; the core adds up itself.
+    /// The service sends the sum; the core adds up itself.
     fn usage(&mut self, usage: Option<&WireUsage<'_>>, sink: &mut impl Sink) {
         let Some(Count(sum)) = usage.and_then(|usage| usage.seconds) else {
             return;
@@ -154,7 +153,7 @@ impl Codec {
     }
 }
 
-/// Acknowledgements, and what concerns features that are not used.
+/// Whether an event is an acknowledgement, or belongs to a feature that is not used.
 fn is_of_no_interest(kind: &str) -> bool {
     matches!(
         kind,

@@ -1,9 +1,9 @@
-//! The client's events. The service refuses a field that it does not know, so that only documented ones are written.
+//! The client's events. The service refuses unknown fields, so only documented ones are written.
 
 use base64_simd::STANDARD;
 use serde::Serialize;
 
-/// What a session asks of the model, once per connection.
+/// The settings of a session for the model, sent once per connection.
 #[derive(Clone, Copy, Debug)]
 pub struct SetupRequest<'a> {
     pub model: &'a str,
@@ -78,7 +78,7 @@ pub(super) fn append(pcm: &[u8], frame: &mut Vec<u8>) {
     frame.extend_from_slice(br#""}"#);
 }
 
-/// One event takes 500 tokens. A token is a letter at the least, in any script.
+/// Characters of one event, which takes 500 tokens. In any script a token has at least one character.
 const CHARACTERS_MAX: usize = 480;
 
 #[derive(Serialize)]
@@ -86,11 +86,11 @@ struct Context<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     content: &'a str,
-    /// Has to be there, and may be null.
+    /// Required by the service; may be null.
     delegation_id: Option<&'a str>,
 }
 
-/// Appends a text in as many events as it needs, cut between words where that is possible.
+/// Appends a text in as many events as it needs, cut between words if possible.
 pub(super) fn context(
     kind: &'static str,
     delegation_id: Option<&str>,

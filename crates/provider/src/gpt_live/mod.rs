@@ -1,7 +1,7 @@
 //! GPT-Live (`/v1/live/sessions`) with client delegation: one connection's codec with its address and setup. The model speaks and
-//! listens at once and has no tools; what needs one it hands over, with an id and without a word of the task. Events and fields
-//! are those of OpenAI's own client library (openai/openai-node:src/resources/live/live.ts). Does no IO and decides nothing: who
-//! does what is handed over, and when an answer is over, which no event says, are the driver's to know.
+//! listens at once and has no tools. It delegates a task that needs one, with an id and without a word of the task. Events and
+//! fields are those of OpenAI's own client library (openai/openai-node:src/resources/live/live.ts). Does no IO and decides
+//! nothing: the driver knows who runs a delegated task, and when an answer is over, which no event says.
 
 mod decode;
 mod encode;
@@ -27,7 +27,7 @@ pub struct Codec {
     /// Room for decoded audio.
     pcm: Vec<u8>,
     is_ready: bool,
-    /// The current run of audio has been announced.
+    /// Whether the current run of audio has been announced.
     in_audio_run: bool,
     /// The service's sum so far.
     seconds: u64,
@@ -37,7 +37,7 @@ pub struct Codec {
 impl Codec {
     /// # Errors
     ///
-    /// What was read ends the session.
+    /// The last message ends the session, for this reason.
     pub fn react(&mut self) -> Result<(), LostReason> {
         self.lost.take().map_or(Ok(()), Err)
     }
@@ -47,26 +47,26 @@ impl Codec {
         self.in_audio_run = false;
     }
 
-    /// Appends the event that microphone audio becomes: PCM16 mono at 16 kHz.
+    /// Appends the event for microphone audio: PCM16 mono at 16 kHz.
     pub fn encode_audio(&mut self, pcm: &[u8], frame: &mut Vec<u8>) {
         self.resampled.clear();
         self.microphone.push(pcm, &mut self.resampled);
         encode::append(&self.resampled, frame);
     }
 
-    /// Appends what the model is to say of a task, or by itself where there is none.
+    /// Appends text that the model is to say about a delegated task; about no task if `delegation` is `None`.
     pub fn commentary(&self, delegation: Option<&str>, text: &str, frames: &mut Vec<Vec<u8>>) {
         encode::context("session.commentary.append", delegation, text, frames);
     }
 
-    /// Appends what the model is to know without saying it.
+    /// Appends text that the model is to know without saying it.
     pub fn thinking(&self, delegation: Option<&str>, text: &str, frames: &mut Vec<Vec<u8>>) {
         encode::context("session.thinking.append", delegation, text, frames);
     }
 }
 
-/// The address of a new session. `base_url` stands in for OpenAI's; without a path it is taken to have `/v1`. Only with it may
-/// the key be missing.
+/// The address of a new session. `base_url` replaces OpenAI's; a base without a path is taken to have `/v1`. Only with it may the
+/// key be missing.
 ///
 /// # Errors
 ///

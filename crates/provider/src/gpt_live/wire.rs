@@ -1,4 +1,4 @@
-//! The server's events as they are written, and nothing of what they mean.
+//! The server's events in their wire form, without their meaning.
 
 use crate::message::{Count, Text, message};
 
@@ -46,7 +46,7 @@ message! {
     skips others
 }
 
-/// The text of a field; nothing where it is missing.
+/// The text of a field; empty for a missing field.
 pub(super) fn text<'t>(field: &'t Option<Text<'_>>) -> &'t str {
     field.as_ref().map_or("", |text| &*text.0)
 }

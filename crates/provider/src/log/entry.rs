@@ -1,4 +1,4 @@
-//! What can be put into a conversation's log, and what each thing takes. Knows no order and no bounds.
+//! Entries of a conversation's log, and their sizes. Knows no order and no bounds.
 
 use super::{IMAGE_CHARACTERS, Size};
 use crate::projection::Reading;
@@ -17,15 +17,15 @@ use windlass_tool::sensitive::Sensitive;
 pub enum Entry {
     UserText(Sensitive<String>),
     UserImage(Image),
-    /// What the program, not the user, says to the model: that a request was approved, that a call could not be read.
+    /// A message of the program, not of the user, to the model: a request was approved, a call could not be read.
     Notice(Sensitive<String>),
     /// A model begins an answer. Its pieces follow.
     AnswerStarted(Route),
     Text(TextPiece),
     Call(Call),
-    /// What belongs to the answer as a whole and goes back with it.
+    /// Opaque data of the answer as a whole, which goes back with it.
     AnswerOpaque(Opaque),
-    /// The one answer to a call; goes to the newest call that waits under its id or, where it has none, its name.
+    /// The one answer to a call. It goes to the newest open call with its id or, if it has no id, with its name.
     Result(ModelToolResponse),
     /// A picture of a call's answer that is in the log already, as it was read from a disk.
     ResultImage {
@@ -33,7 +33,7 @@ pub enum Entry {
         name: Arc<str>,
         image: Image,
     },
-    /// The user broke off the answer before it.
+    /// The user interrupted the answer before this entry.
     Interrupted,
 }
 
@@ -47,7 +47,7 @@ impl Entry {
         )))
     }
 
-    /// Something that was said earlier and elsewhere, as a voice session leaves it to a chat.
+    /// An entry of an earlier session, such as a voice session that goes on as a chat.
     pub fn earlier(entry: HistoryEntry) -> Self {
         match entry.role {
             Role::User => Self::UserText(entry.text),
@@ -72,8 +72,8 @@ impl Image {
     }
 }
 
-/// The model that wrote an answer, and its server. What is opaque in it goes back only where it came from: other models,
-/// keys and servers refuse it.
+/// The model that wrote an answer, and its server. Opaque data go back only by the route that they came from: other models, keys
+/// and servers refuse them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route(Option<Arc<str>>);
 
@@ -83,12 +83,12 @@ impl Route {
         Self(Some(name.into()))
     }
 
-    /// For what no provider of ours wrote: earlier conversations, injected answers. Equal to no route.
+    /// The route of text that no provider of ours wrote: earlier conversations, injected answers. Equal to no route.
     pub fn foreign() -> Self {
         Self(None)
     }
 
-    /// Whether what came by this route may go back by the other.
+    /// Whether data that came by this route may go back by the other.
     pub(crate) fn takes_back(&self, other: &Self) -> bool {
         self.0.is_some() && self == other
     }
@@ -116,18 +116,18 @@ impl TextPiece {
 /// One call of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// The provider's id, or what the codec gave where the protocol cannot do without; `None` if it has none.
+    /// The provider's id, or the codec's own if the protocol requires one; `None` without either.
     pub id: Option<Arc<str>>,
-    /// As the model spelt it; empty where it named none.
+    /// The name as the model spelt it; empty if the model named no tool.
     pub name: Arc<str>,
-    /// `None` where they were no JSON object: such a call goes back without arguments, because one bad text in a history
+    /// `None` if the arguments were no JSON object. Such a call goes back without arguments, because one bad text in a history
     /// makes servers refuse every later request.
     pub arguments: Option<Arguments>,
     pub opaque: Option<Opaque>,
 }
 
 impl Call {
-    /// The name that its answer bears.
+    /// The name on the call's answer.
     pub(super) fn answer_name(&self) -> &str {
         match &*self.name {
             "" => UNNAMED,
@@ -141,7 +141,7 @@ impl Call {
 pub struct Arguments(Sensitive<Box<RawValue>>);
 
 impl Arguments {
-    /// `None` where the text is no JSON object or has a key twice.
+    /// `None` if the text is no JSON object or has a key twice.
     pub fn parse(text: &str) -> Option<Self> {
         match json::parse(text.as_bytes()) {
             Ok(Value::Object(map)) => Some(Self::from_parsed(text, &map.into())),
@@ -149,7 +149,7 @@ impl Arguments {
         }
     }
 
-    /// Of a text that was read as these, directly or as a text within a JSON string.
+    /// The arguments of a text that was parsed as `read`, directly or within a JSON string.
     pub(crate) fn from_parsed(text: &str, read: &windlass_tool::arguments::Arguments) -> Self {
         let text = text.trim();
         let raw = if text.starts_with('{') {
@@ -180,18 +180,18 @@ impl std::fmt::Debug for Arguments {
     }
 }
 
-/// What a provider wants back unread.
+/// Data that a provider wants back unread.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Opaque {
     /// Gemini's `thoughtSignature`.
     ThoughtSignature(Sensitive<Arc<str>>),
-    /// Fields beside those of the protocol.
+    /// Fields beside the protocol's own.
     Fields(Sensitive<Map<String, Value>>),
     /// A whole item of OpenAI's Responses, or a part of Gemini's that its own tools made.
     Item(UnreadItem),
 }
 
-/// An item as its provider wrote it, to the letter.
+/// An item exactly as its provider wrote it.
 #[derive(Clone)]
 pub struct UnreadItem(Sensitive<Arc<RawValue>>);
 
@@ -217,8 +217,8 @@ impl std::fmt::Debug for UnreadItem {
     }
 }
 
-/// An id for a call that came without one, or whose id its next reader would refuse: nine letters and digits, which is
-/// what Mistral demands (langchain-ai/langchain pull request 24668) and everybody else takes.
+/// An id for a call without one, or with one that its next reader would refuse: nine letters and digits. Mistral demands this
+/// form (langchain-ai/langchain pull request 24668), and all other providers take it.
 pub fn own_call_id(answer: u32, call: usize) -> Arc<str> {
     const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     let mut id = *b"wl0000000";
@@ -235,8 +235,8 @@ pub fn own_call_id(answer: u32, call: usize) -> Arc<str> {
         .into()
 }
 
-/// A call's name as every provider takes it back: a letter or `_` first, then letters, digits, `_` and `-`, at most 64.
-/// Models invent names that their own servers refuse (vercel/ai issue 3876: `multi_tool_use.parallel`).
+/// A call's name in the form that every provider takes back: a letter or `_` first, then letters, digits, `_` and `-`, at most
+/// 64. Models invent names that their own servers refuse (vercel/ai issue 3876: `multi_tool_use.parallel`).
 pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
     const NAME_BYTES_MAX: usize = 64;
     let begins_well = |letter: char| letter.is_ascii_alphabetic() || letter == '_';
@@ -267,7 +267,7 @@ pub(crate) enum Piece {
 }
 
 impl Piece {
-    /// Whether it is the call that an answer of this id or, where it has none, of this name belongs to.
+    /// Whether the piece is the call of an answer with this id or, if the answer has no id, with this name.
     pub(super) fn is_call_of(&self, id: Option<&str>, name: &str) -> bool {
         match self {
             Self::Call(call) => {
@@ -277,7 +277,7 @@ impl Piece {
         }
     }
 
-    /// A signature may come alone, with an empty text.
+    /// Whether the piece is empty. A piece with an empty text and a signature is not.
     pub(super) fn is_blank(&self) -> bool {
         match self {
             Self::Text(piece) => piece.text.expose().is_empty() && piece.opaque.is_none(),
@@ -285,7 +285,7 @@ impl Piece {
         }
     }
 
-    /// Nothing that anybody could read.
+    /// Whether the piece holds nothing readable.
     pub(super) fn is_silent(&self) -> bool {
         match self {
             Self::Text(piece) => piece.is_thought || piece.text.expose().trim().is_empty(),
@@ -333,7 +333,7 @@ impl Opaque {
         }
     }
 
-    /// What is opaque is kept, and counts in the window of a model that reads it: about, which has to do.
+    /// The approximate size. Opaque data are kept in memory, and count in the window of a model that reads them.
     pub(super) fn size(&self) -> Size {
         match self {
             Self::ThoughtSignature(signature) => Size::of(signature.expose()),
@@ -343,7 +343,7 @@ impl Opaque {
     }
 }
 
-/// What an answer to a call takes; a tree takes several times the memory of its text.
+/// The size of an answer to a call. A tree takes several times the memory of its text.
 pub(super) fn size_of_result(projection: &Projection) -> Size {
     const TREE_BYTES_PER_CHARACTER: usize = 3;
     match &projection.body {
@@ -375,7 +375,7 @@ pub(super) fn size_of_result(projection: &Projection) -> Size {
     }
 }
 
-/// The pictures of an answer that its model's provider fetches: type and address.
+/// The pictures of an answer that the model's provider fetches: type and address.
 pub(super) fn addressed(content: &[ContentPart]) -> impl Iterator<Item = (&str, &str)> {
     content.iter().filter_map(|part| match part {
         ContentPart::Image { mime_type, url } => url
@@ -389,7 +389,7 @@ fn size_of_json(value: &impl serde::Serialize) -> Size {
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.bytes += bytes.len();
-            // A byte that goes on with a letter is none of its own.
+            // A continuation byte is no character of its own.
             self.0.characters += bytes.iter().filter(|byte| (**byte & 0xC0) != 0x80).count();
             Ok(bytes.len())
         }

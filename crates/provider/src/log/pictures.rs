@@ -1,5 +1,5 @@
-//! Pictures of results, and pictures that are taken out of a log again: one that a server refuses would have it refuse
-//! every later request, too.
+//! Pictures of results, and the removal of pictures from a log: a picture that a server refuses would make it refuse every later
+//! request, too.
 
 use super::entry::{self, size_of_result};
 use super::{
@@ -10,12 +10,12 @@ use std::sync::Arc;
 use windlass_tool::envelope::ProjectionBody;
 use windlass_tool::sensitive::Sensitive;
 
-/// Said in the place of a result's picture that was taken out.
+/// Replaces a picture of a result that was taken out.
 const RESULT_WITHOUT_PICTURE: &str =
     "its picture was refused by the model's provider, so that you cannot see it";
 
 impl ConversationLog {
-    /// Puts a picture beside the answer of the newest call of this id or, where it has none, of this name.
+    /// Puts a picture beside the answer of the newest call with this id or, without an id, with this name.
     pub(super) fn result_image(
         &mut self,
         id: Option<Arc<str>>,
@@ -41,12 +41,12 @@ impl ConversationLog {
                 return Ok(());
             }
         }
-        // The turn of the call was the oldest, and had to make room for its own picture.
+        // The call's turn was the oldest, and had to make room for the call's own picture.
         Err(AppendError::NoOpenCall)
     }
 
-    /// Puts words in the place of each picture of the newest turn, of the user's and of results, and says whether there were
-    /// any. What was said earlier was taken already.
+    /// Puts words in the place of each picture of the newest turn, of the user's and of results. Returns whether there were any.
+    /// Pictures of earlier turns were accepted before.
     pub fn leave_out_newest_pictures(&mut self, words: &str) -> bool {
         let newest = self.messages.iter().rposition(Message::begins_turn);
         let Some(newest) = newest else {

@@ -1,5 +1,4 @@
-//! The part of a conversation that goes to a model. Cuts between turns only, so that nothing is torn from what it belongs
-//! to.
+//! The part of a conversation that goes to a model. Cuts between turns only, so that related messages stay together.
 
 use super::{Message, steps};
 use crate::log::{Sees, Step};
@@ -27,7 +26,7 @@ impl<'a> Window<'a> {
             if has_turn && tokens + sum > tokens_max {
                 break;
             }
-            // What stands before the first turn goes with it or not at all.
+            // Messages before the first turn go with that turn or not at all.
             start = at;
             tokens += sum;
             sum = 0;
@@ -42,7 +41,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// The newest turns of this window that fit into so many tokens; the newest in any case.
+    /// The newest turns of this window that fit into `tokens_max` tokens; the newest turn in any case.
     #[must_use]
     pub fn newest_of(self, tokens_max: u64) -> Self {
         Self {
@@ -52,7 +51,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Has the model asked for something at the end that is none of the conversation.
+    /// Adds a request to the model at the end, which is no part of the conversation.
     #[must_use]
     pub fn with_request(self, request: &'a str) -> Self {
         Self {
@@ -61,7 +60,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Puts a summary of what the window leaves out before it.
+    /// Puts a summary of the left-out turns before the window.
     #[must_use]
     pub fn with_summary(self, summary: &'a str) -> Self {
         Self {
@@ -70,7 +69,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// What the window leaves out, so that it can be summarised.
+    /// The turns that the window leaves out, so that they can be summarised.
     #[must_use]
     pub fn older(&self) -> Self {
         Self {
@@ -81,18 +80,18 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// How many turns it leaves out.
+    /// The number of turns that the window leaves out.
     pub(super) fn turns_left_out(&self) -> usize {
         let older = self.older.iter();
         older.filter(|message| message.begins_turn()).count()
     }
 
-    /// What it leaves out, but for so many turns at the front.
+    /// The turns that the window leaves out, without the first `turns` of them.
     pub(super) fn older_but(&self, turns: usize) -> Self {
         let mut older = self.older();
         let begins = |(at, message): (usize, &Message)| message.begins_turn().then_some(at);
         let start = self.older.iter().enumerate().filter_map(begins).nth(turns);
-        // What stands before the first turn goes with it.
+        // Messages before the first turn go with it.
         let start = if turns == 0 { Some(0) } else { start };
         older.messages = &self.older[start.unwrap_or(self.older.len())..];
         older
@@ -102,7 +101,7 @@ impl<'a> Window<'a> {
         self.messages.is_empty()
     }
 
-    /// What the window takes, at four characters a token.
+    /// The size of the window in tokens, at four characters each.
     pub fn tokens(&self) -> u64 {
         let summary = self.summary.map_or(0, |summary| {
             u64::try_from(summary.chars().count().div_ceil(4)).unwrap_or(u64::MAX)
@@ -110,7 +109,7 @@ impl<'a> Window<'a> {
         summary + self.messages.iter().map(Message::tokens).sum::<u64>()
     }
 
-    /// The conversation as any provider takes it: see [`steps::of`].
+    /// The conversation in the form that any provider takes: see [`steps::of`].
     pub(crate) fn steps(&self, sees: Sees) -> Vec<Step<'a>> {
         steps::of(self.messages, self.summary, self.request, sees)
     }

@@ -1,6 +1,5 @@
-//! The calls of one answer, put together from the pieces in which servers send them: with an index or without, with an id
-//! once, always or never, in letters or whole. Guesses nothing: arguments that are no JSON at the end are a call with a
-//! problem.
+//! The calls of one answer, put together from the pieces that servers send: with an index or without, with an id once, always or
+//! never, in letters or whole. Guesses nothing: arguments that are no JSON at the end are a call with a problem.
 
 use crate::answer::AnswerLimits;
 use crate::arguments::read_arguments_text;
@@ -13,7 +12,7 @@ use windlass_session::model::{ArgumentsProblem, IncomingCall};
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     slots: Vec<Slot>,
-    /// Which slot an index stands for now.
+    /// The slot that each index stands for now.
     bound: Vec<(u64, usize)>,
 }
 
@@ -22,11 +21,11 @@ struct Slot {
     id: String,
     name: String,
     arguments: String,
-    /// Fields beside those of the protocol; a signature may be among them.
+    /// Fields beside the protocol's own; a signature may be among them.
     fields: Map<String, Value>,
 }
 
-/// More than an answer may hold.
+/// The limit that an answer exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TooMuch {
     Calls,
@@ -38,7 +37,7 @@ impl Calls {
         self.slots.is_empty()
     }
 
-    /// Takes one entry of `delta.tool_calls`. What is no object is none.
+    /// Takes one entry of `delta.tool_calls`. An entry that is no object is ignored.
     pub(super) fn add(&mut self, entry: Value, limits: &AnswerLimits) -> Result<(), TooMuch> {
         let Value::Object(mut entry) = entry else {
             return Ok(());
@@ -82,7 +81,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Takes a piece of the arguments of the call that an index stands for: an entry without anything else.
+    /// Takes a piece of the arguments of the call that an index stands for, from an entry without anything else.
     pub(super) fn add_arguments(
         &mut self,
         index: u64,
@@ -99,8 +98,8 @@ impl Calls {
         Ok(())
     }
 
-    /// By id, else by index, else the latest; a name that comes without either, when the latest is complete, begins another, and
-    /// so does one that comes with the id of a complete call under an index of its own.
+    /// The slot of an entry: by id, else by index, else the latest. An entry with a name begins another call if it has neither id
+    /// nor index and the latest call is whole, or if it has a whole call's id under a new index.
     fn slot_of(
         &mut self,
         id: &str,
@@ -137,7 +136,7 @@ impl Calls {
         bound.map(|(_, at)| *at)
     }
 
-    /// A server may count without end; the oldest binding is the least likely to be meant again.
+    /// Binds an index to a slot. A server may count without end; the oldest binding is the least likely to be used again.
     fn bind(&mut self, index: u64, at: usize) {
         const BOUND_MAX: usize = 256;
         match self.bound.iter_mut().find(|(bound, _)| *bound == index) {
@@ -151,7 +150,7 @@ impl Calls {
         }
     }
 
-    /// A server that says a call's id once more, without arguments as behind its end or with the same, asks for one call.
+    /// A call's id that comes once more, without arguments or with the same ones, asks for no second call.
     fn forget_echoes(&mut self) {
         for at in (1..self.slots.len()).rev() {
             let (earlier, later) = self.slots.split_at(at);
@@ -223,7 +222,7 @@ impl Slot {
     }
 }
 
-/// Whether a server ran the arguments of two calls into one. Which belongs to which would be a guess.
+/// Whether a server joined the arguments of two calls. Their assignment would be a guess.
 fn merged(text: &str) -> Option<ArgumentsProblem> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
     let is_first_whole = matches!(values.next(), Some(Ok(_)));

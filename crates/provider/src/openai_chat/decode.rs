@@ -1,4 +1,4 @@
-//! From the bytes of an answer to events and an [`ModelAnswer`]. Reads what OpenAI sends and what compatible servers make of it;
+//! From the bytes of an answer to events and an [`ModelAnswer`]. Reads OpenAI's protocol and the variants of compatible servers;
 //! knows no retry and no clock.
 
 use super::accumulate::{Calls, TooMuch};
@@ -35,20 +35,20 @@ struct StreamState {
     details_bytes: usize,
     extra: Option<Value>,
     calls: Calls,
-    /// A `function_call` has begun, which goes on without its name.
+    /// Whether a `function_call` has begun, which goes on without its name.
     has_function_call: bool,
     usage: Option<Usage>,
     finish_reason: Option<String>,
-    /// The end mark has come.
+    /// Whether the end mark has come.
     is_done: bool,
-    /// A message of the protocol has come.
+    /// Whether a message of the protocol has come.
     is_answering: bool,
-    /// A delta has said something.
+    /// Whether a delta with contents has come.
     has_delta: bool,
 }
 
 impl Decoder {
-    /// `answer_number` is [`ConversationLog::next_answer`]. Ids that a server left out are made of it.
+    /// `answer_number` is [`ConversationLog::next_answer`]. The decoder makes ids from it for calls that came without.
     ///
     /// [`ConversationLog::next_answer`]: crate::log::ConversationLog::next_answer
     pub fn new(profile: &Profile, answer_number: u32, limits: AnswerLimits) -> Self {
@@ -58,8 +58,8 @@ impl Decoder {
         }
     }
 
-    /// Reads what came next of the body, however it was cut, and appends what the core is to hear at once: the words. After
-    /// a failure it says nothing any more.
+    /// Reads the next bytes of the body, however they were cut. Appends the events that the core gets at once: the words. After a
+    /// failure it appends nothing more.
     pub fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) {
         let state = &mut self.state;
         if !state.trouble.count(bytes.len()) {
@@ -71,12 +71,12 @@ impl Decoder {
         state.trouble.note(split);
     }
 
-    /// Whether nothing more that comes can matter, so that the connection may be left.
+    /// Whether later bytes cannot matter, so that the connection may be closed.
     pub fn is_finished(&self) -> bool {
         self.state.is_done || self.state.trouble.has_failed()
     }
 
-    /// The body has ended, or will not be read any further.
+    /// Ends the answer: the body has ended, or will not be read any further.
     pub fn finish(self, events: &mut Vec<ModelEvent>) -> ModelAnswer {
         let Self {
             splitter,
@@ -90,7 +90,7 @@ impl Decoder {
     }
 }
 
-/// Reads the body of an answer that was asked for as a whole.
+/// Reads the whole body of an answer that is not streamed.
 pub fn decode_whole(
     body: &[u8],
     profile: &Profile,
@@ -101,7 +101,7 @@ pub fn decode_whole(
     let mut state = StreamState::new(profile, answer_number, limits);
     if state.trouble.count(body.len()) {
         state.chunk(body, false, events);
-        // Whole is whole: there is no end mark to wait for.
+        // A whole body is complete without an end mark.
         state.is_done = true;
     }
     state.finish()
@@ -123,7 +123,7 @@ message! {
     Choice<'a> {
         index: &'a RawValue = "index",
         delta: Delta<'a> = "delta",
-        // In a whole answer, which some servers send although a stream was asked for, be it beside an empty delta.
+        // Present in a whole answer. Some servers send one although a stream was asked for, even beside an empty delta.
         message: Delta<'a> = "message",
         finish_reason: &'a RawValue = "finish_reason",
     }
@@ -238,7 +238,7 @@ impl StreamState {
         }
     }
 
-    /// What is no chunk may still be an error.
+    /// Reads a text that is no chunk. It may still be an error.
     fn other(&mut self, text: &str, is_error: bool, events: &mut Vec<ModelEvent>) {
         if self.error(text) {
             return;
@@ -254,7 +254,7 @@ impl StreamState {
         }
     }
 
-    /// Whether the text is an error object; the answer ends with it.
+    /// Whether the text is an error object, which ends the answer.
     fn error(&mut self, text: &str) -> bool {
         let error = serde_json::from_str::<Value>(text)
             .ok()
@@ -287,7 +287,7 @@ impl StreamState {
         }
     }
 
-    /// What a message brings of which the stream has said nothing. Some servers repeat beside each delta all that was said.
+    /// The parts of a message that are new in this stream. Some servers repeat beside each delta all earlier parts.
     fn news_of<'a>(&self, mut message: Delta<'a>) -> Delta<'a> {
         if !self.text.is_empty() {
             message.content = None;
@@ -350,7 +350,7 @@ impl StreamState {
         }
     }
 
-    /// Pieces of one detail bear its index, and their texts add up; anything else of it comes once.
+    /// Pieces of one detail share its index and its type, and their texts are joined; its other fields come once.
     fn add_details(&mut self, details: &RawValue) {
         let Ok(pieces) = serde_json::from_str::<Vec<Map<String, Value>>>(details.get()) else {
             return;
@@ -450,8 +450,8 @@ impl StreamState {
         }
     }
 
-    /// A reason to finish is what makes calls ready, whichever it is: servers name it differently, and OpenAI itself says
-    /// `stop` after a call that was forced.
+    /// Any reason to finish makes the calls ready: servers name it differently, and OpenAI itself says `stop` after a call that
+    /// was forced.
     fn ending(&self) -> Ending {
         if let Some(failure) = self.trouble.failure() {
             return Ending::Failed(failure.clone());
@@ -468,7 +468,7 @@ impl StreamState {
                 "the provider ended its answer with an error that it does not name",
                 true,
             )),
-            // A piece that was lost might have been one of a call.
+            // The lost piece might have been one of a call.
             Some(_) if self.trouble.is_damaged() && !self.calls.is_empty() => Ending::Failed(
                 Failure::protocol("a piece of the provider's answer cannot be read", true),
             ),
@@ -488,7 +488,7 @@ impl StreamState {
 }
 
 impl Delta<'_> {
-    /// Says nothing.
+    /// Whether the delta has no contents.
     fn is_empty(&self) -> bool {
         let fields = [
             self.content,
@@ -513,7 +513,7 @@ fn is_truthy(value: &RawValue) -> bool {
     !matches!(value.get(), "null" | "false" | "\"\"" | "{}")
 }
 
-/// Some servers put an empty call into every piece of their words.
+/// Whether a call names no function: some servers put an empty call into every piece of their words.
 fn is_nameless(function: &Value) -> bool {
     let name = function.get("name").and_then(Value::as_str);
     name.unwrap_or_default().is_empty()
@@ -527,7 +527,7 @@ fn string(value: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Words as a string, or as a list of parts of which those of type `text` are words. `None` where neither can be read.
+/// The words of a string, or of a list's parts of type `text`. `None` if the value has neither form.
 fn words_of(value: &RawValue) -> Option<Cow<'_, str>> {
     if !value.get().starts_with('[') {
         return string(value);
@@ -540,7 +540,7 @@ fn words_of(value: &RawValue) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(texts.collect()))
 }
 
-/// `None` where the value is no object, as in the chunks before the last.
+/// `None` if the value is no object, as in the chunks before the last.
 fn usage_of(value: &RawValue) -> Option<Usage> {
     let usage: Map<String, Value> = serde_json::from_str(value.get()).ok()?;
     let count = |value: Option<&Value>| value.and_then(Value::as_u64).unwrap_or(0);
@@ -549,7 +549,7 @@ fn usage_of(value: &RawValue) -> Option<Usage> {
         count(details.and_then(|details| details.get(key)))
     };
     let thoughts_tokens = detail("completion_tokens_details", "reasoning_tokens");
-    // What the cache held is a detail at OpenAI, and a field of its own at DeepSeek.
+    // The cached tokens are a detail at OpenAI, and a field of their own at DeepSeek.
     let cached_tokens = detail("prompt_tokens_details", "cached_tokens")
         .max(count(usage.get("prompt_cache_hit_tokens")));
     let completion_tokens = count(usage.get("completion_tokens"));

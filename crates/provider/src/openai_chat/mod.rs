@@ -1,9 +1,8 @@
-//! Chat Completions as OpenAI and the servers compatible with it speak it: one request per answer, its body from a window
-//! of the conversation's log, its stream or body back into events and an answer. Does no IO and decides nothing: which
-//! request is tried again is the driver's.
+//! Chat Completions of OpenAI and compatible servers: one request per answer, its body from a window of the conversation's log,
+//! its stream or body back into events and an answer. Does no IO and decides nothing: retries are the driver's.
 //!
-//! A driver makes the body with [`encode_request`], posts it to `{base}/chat/completions` and, where the status is 200,
-//! feeds what comes to a [`Decoder`]. Another status goes through [`failure`].
+//! A driver makes the body with [`encode_request`] and posts it to `{base}/chat/completions`. A body of status 200 goes to a
+//! [`Decoder`]. Another status goes through [`failure`].
 
 mod accumulate;
 mod decode;
@@ -18,7 +17,7 @@ pub use tools::DeclaredTools;
 
 use crate::failure::{Failure, ResponseHead, RetryRule};
 
-/// Reads an answer whose status says that the request failed. The body may be anything.
+/// Reads the answer of a failed request, by its status. The body may be anything.
 pub fn failure(head: &ResponseHead<'_>, body: &[u8]) -> Failure {
     Failure::of_response(head, body, RetryRule::Openai)
 }

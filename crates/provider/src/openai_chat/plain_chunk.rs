@@ -1,34 +1,34 @@
-//! The shapes in which nearly all chunks of a stream come: one choice that adds words, or one that adds a piece of a call's
-//! arguments. Knows these by heart and leaves every other to the general decoder; knows nothing of what they add up to.
+//! The two shapes of nearly all chunks of a stream: one choice that adds words, or one that adds a piece of a call's arguments.
+//! Knows these shapes exactly and leaves every other to the general decoder; knows nothing of the whole answer.
 
 use std::borrow::Cow;
 
-/// What a plain chunk adds.
+/// The content that a plain chunk adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Plain<'a> {
-    /// They may be none.
+    /// Words, possibly empty.
     Words(Cow<'a, str>),
-    /// To the call that the index stands for.
+    /// A piece of arguments for the call that the index stands for.
     Arguments { index: u64, piece: Cow<'a, str> },
 }
 
-/// Reads the plain chunks of one stream. Most servers write the same around each piece, so that all but the piece is compared with
-/// the chunk before and not read again.
+/// Reads the plain chunks of one stream. Most servers write the same text around each piece, so everything but the piece is
+/// compared with the chunk before and not parsed again.
 #[derive(Debug, Default)]
 pub(super) struct PlainChunks(Option<Around>);
 
-/// What stood before and after the piece of the latest chunk; the quotes of the piece are of it.
+/// The text before and after the piece of the latest chunk. The quotes of the piece belong to it.
 #[derive(Debug)]
 struct Around {
     before: String,
     after: String,
-    /// Of the call that it added to; `None` where it added words.
+    /// The index of the call that the piece was added to; `None` for words.
     index: Option<u64>,
 }
 
 impl PlainChunks {
-    /// Reads a chunk that adds one thing and says nothing else that would matter. `None` says only that the general decoder
-    /// has to look, for whatever reason: here nothing is an error.
+    /// Reads a chunk that adds one piece and holds nothing else that matters. `None` says only that the general decoder has to
+    /// read it, for whatever reason: nothing is an error here.
     pub(super) fn read<'a>(&mut self, text: &'a str) -> Option<Plain<'a>> {
         if let Some(plain) = self.0.as_ref().and_then(|around| around.read(text)) {
             return Some(plain);
@@ -42,7 +42,7 @@ impl PlainChunks {
 }
 
 impl Around {
-    /// `None` where the piece does not stand in the text as it is.
+    /// `None` if the piece is not a literal part of the text.
     fn of(text: &str, plain: &Plain<'_>) -> Option<Self> {
         let (piece, index) = match plain {
             Plain::Words(words) => (words, None),
@@ -65,7 +65,7 @@ impl Around {
         let has_end = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
         let piece = match piece.as_bytes().iter().any(has_end) {
             false => Cow::Borrowed(piece),
-            // Only if it is one string up to the last quote, it is the same place in the same chunk.
+            // The piece has the same place in the same chunk only if it is one string up to the last quote.
             true => {
                 let from = self.before.len() - 1;
                 let quoted = text.get(from..from + piece.len() + 2)?;
@@ -121,7 +121,7 @@ fn choice<'a>(reader: &mut ChunkReader<'a>) -> Option<Plain<'a>> {
 fn delta<'a>(reader: &mut ChunkReader<'a>) -> Option<Plain<'a>> {
     let mut adds = None;
     let mut seen = 0_u8;
-    // A key twice is for the general decoder to judge.
+    // The general decoder judges a repeated key.
     let mut is_first = |bit: u8| {
         let is_first = seen & bit == 0;
         seen |= bit;
@@ -238,7 +238,7 @@ impl<'a> ChunkReader<'a> {
         Some(value)
     }
 
-    /// Between quotes, where nothing is escaped.
+    /// A string without escapes, with its quotes.
     fn string(&mut self) -> Option<&'a str> {
         self.expect(b'"')?;
         let length = self
@@ -265,7 +265,7 @@ impl<'a> ChunkReader<'a> {
         loop {
             let at = memchr::memchr2(b'"', b'\\', self.rest())?;
             let is_end = self.rest()[at] == b'"';
-            // What stands behind a backslash is looked at below, and is never the end.
+            // The sign after a backslash never ends the string.
             self.at += at + if is_end { 1 } else { 2 };
             if self.at > self.text.len() {
                 return None;
@@ -277,7 +277,7 @@ impl<'a> ChunkReader<'a> {
         }
     }
 
-    /// A value that holds no other.
+    /// Skips a value that holds no other.
     fn skip(&mut self) -> Option<()> {
         self.blank();
         match self.rest().first()? {
@@ -402,7 +402,7 @@ mod tests {
             r#"{"choices":[]}"#,
             r#"{"choices":[{"index":0,"delta":{}}]}"#,
             r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
-            // Something that matters beside the words.
+            // Other fields that matter beside the words.
             r#"{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}"#,
             r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"total_tokens":1}}"#,
             r#"{"choices":[{"delta":{"content":"a"}}],"error":{"message":"no"}}"#,
@@ -414,7 +414,7 @@ mod tests {
             r#"{"choices":[{"index":1,"delta":{"content":"a"}}]}"#,
             r#"{"choices":[{"delta":{"content":"a"}},{"index":1,"delta":{"content":"b"}}]}"#,
             r#"{"choices":[{"message":{"content":"a"}}]}"#,
-            // A call that begins, or that is not as OpenAI writes it.
+            // A call that begins, or that differs from OpenAI's form.
             r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"b","arguments":""}}]}}]}"#,
             r#"{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"b"}}]}}]}"#,
             r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":{}}}]}}]}"#,
@@ -425,7 +425,7 @@ mod tests {
             r#"{"choices":[{"delta":{"content":"a"},"delta":{"content":"b"}}]}"#,
             r#"{"choices":[{"delta":{"content":"a"}}],"choices":[{"delta":{"content":"b"}}]}"#,
             r#"{"choices":[{"index":0,"index":0,"delta":{"content":"a"}}]}"#,
-            // What is no JSON.
+            // Invalid JSON.
             r#"{"choices":[{"delta":{"content":"a"}}]}}"#,
             r#"{"choices":[{"delta":{"content":"a"}}],}"#,
             r#"{"choices":[{"delta":{"content":"a"}}] "x":1}"#,

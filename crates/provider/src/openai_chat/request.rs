@@ -1,5 +1,4 @@
-//! The body of a request. Knows which fields a server takes and in which order it wants the messages; the values are the
-//! configuration's.
+//! The body of a request. Knows the fields that a server takes and the order of the messages; the values are the configuration's.
 
 use super::tools::DeclaredTools;
 use crate::gemini_live::ThinkingLevel;
@@ -17,13 +16,13 @@ use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 use windlass_session::model::Thinking;
 
-/// What is asked of a model. What the profile does not know of is left out.
+/// A request to a model. Fields that the profile does not support are left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub model: &'a str,
     pub system_instruction: Instruction<'a>,
     pub window: Window<'a>,
-    /// That of this server and model: what is opaque in the window goes back only where it is of the same.
+    /// The route of this server and model. Opaque pieces of the window go back only to the route that they came from.
     pub route: &'a Route,
     pub tools: &'a DeclaredTools,
     pub tool_use: ToolUse,
@@ -63,7 +62,7 @@ impl From<ThinkingLevel> for ReasoningEffort {
     }
 }
 
-/// Steers the server's own cache of prompts. Requests with one key and the same beginning find each other's.
+/// Settings for the server's own cache of prompts. Requests with one key and the same beginning share entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PromptCache<'a> {
     pub key: &'a str,
@@ -87,7 +86,7 @@ pub fn encode_request(request: &Request<'_>, profile: &Profile, body: &mut Vec<u
 
 fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
     let is_streamed = request.delivery == Delivery::Stream;
-    // Not every server heeds `tool_choice: "none"`; what a model is not shown, it does not call.
+    // Some servers ignore `tool_choice: "none"`, but a model does not call a tool that it is not shown.
     let tools = request
         .tools
         .raw()
@@ -103,7 +102,7 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
     Wire {
         model: request.model,
         messages: messages(request, profile),
-        // Both are refused without tools.
+        // Servers refuse both fields without tools.
         tool_choice: tool_choice.filter(|_| profile.request.tool_choice && tools.is_some()),
         parallel_tool_calls: request
             .parallel_calls
@@ -124,11 +123,11 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
     }
 }
 
-/// Stands between the answer to a call and a user's message where a server wants an answer of the model there.
+/// Goes between the answer to a call and a user's message, for servers that want an answer of the model there.
 const BRIDGE: &str = "(I was interrupted before I could say anything to this.)";
-/// The same before a picture of the answer.
+/// The same before a picture of the call's answer.
 const BRIDGE_TO_PICTURE: &str = "(The picture of this result comes next.)";
-/// Stands for a picture where the model cannot see.
+/// Replaces a picture for a model that cannot see.
 pub(crate) const UNSEEN: &str = "(The user sent a picture, which you cannot see.)";
 
 fn messages<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Message<'a>> {
@@ -275,13 +274,13 @@ pub(super) const REASONING_DETAILS: &str = "reasoning_details";
 pub(super) const EXTRA_CONTENT: &str = "extra_content";
 pub(super) const REASONING_CONTENT: &str = "reasoning_content";
 
-/// What the Gemini compatibility layer takes on the first call of an answer that it did not write.
+/// The signature that the Gemini compatibility layer takes on the first call of an answer that it did not write.
 static UNSIGNED: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     let signature = json!({"google": {"thought_signature": "skip_thought_signature_validator"}});
     Map::from_iter([(EXTRA_CONTENT.to_owned(), signature)])
 });
 
-/// The server's own id where it gave one that it takes back; else one of ours. No two in one message are the same.
+/// The server's own id if the server gave one and takes it back, otherwise one of ours. Ids are unique within one message.
 fn wire_id(
     item: &ModelItem<'_>,
     id: Option<&Arc<str>>,
@@ -300,7 +299,7 @@ fn wire_id(
         CallIds::Nine => id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()),
     };
     match id {
-        // An id that looks like ours might be that of another call.
+        // An id in our form might be the id of another call.
         Some(id) if is_ours && fits(id) && !id.starts_with("wl") && !ids.contains(id) => id.clone(),
         Some(_) | None => own,
     }
@@ -375,7 +374,7 @@ struct ImageUrl<'a> {
 
 #[derive(Default, Serialize)]
 struct Assistant<'a> {
-    /// Null where there are only calls.
+    /// Null for a message with calls alone.
     #[serde(serialize_with = "text_or_null")]
     content: Cow<'a, str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -25,7 +25,7 @@ impl DeclaredTools {
         Self(Some(text.into()))
     }
 
-    /// The declarations as they are sent, for reckoning how much context they take; empty without tools.
+    /// The declarations as they are sent, for estimating their share of the context; empty without tools.
     pub fn text(&self) -> &str {
         self.0.as_ref().map_or("", |text| text.get())
     }

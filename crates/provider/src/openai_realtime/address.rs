@@ -1,5 +1,4 @@
-//! Where a Realtime session is opened and with which headers. Opens nothing, and keeps the key out of the URL, because URLs
-//! reach logs.
+//! The address and the headers of a Realtime session. Opens nothing, and keeps the key out of the URL, because URLs reach logs.
 
 use crate::gemini_live::address::{Address, AddressError, without_secrets};
 use windlass_tool::sensitive::Sensitive;
@@ -7,14 +6,14 @@ use windlass_tool::sensitive::Sensitive;
 /// The service's own address.
 pub const BASE_URL: &str = "https://api.openai.com/v1";
 
-/// Where Azure's Voice Live is, its version, and its own header for the key:
+/// The path of Azure's Voice Live, its version, and its own header for the key:
 /// <https://learn.microsoft.com/azure/ai-services/speech-service/voice-live-how-to>.
 const VOICE_LIVE: &str = "/voice-live/realtime";
 const VOICE_LIVE_VERSION: &str = "2026-04-10";
 
-/// The address of a new session with a model. `base_url` stands in for OpenAI's: a simulator, a proxy, a compatible
-/// server; without a path it is taken to have `/v1`. Only with it may the key be missing. The header of the beta is never
-/// sent, because the service refuses it (<https://github.com/api7/aisix/pull/1061>).
+/// The address of a new session with a model. `base_url` replaces OpenAI's, for a simulator, a proxy or a compatible server; a
+/// base without a path is taken to have `/v1`. Only with it may the key be missing. The header of the beta is never sent, because
+/// the service refuses it (<https://github.com/api7/aisix/pull/1061>).
 ///
 /// # Errors
 ///

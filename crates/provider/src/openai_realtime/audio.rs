@@ -1,5 +1,5 @@
-//! The hot path: audio in and out of its JSON events. Knows two shapes by heart and leaves every other to the general
-//! decoder; knows nothing of responses.
+//! The hot path: audio in and out of its JSON events. Knows two shapes exactly and leaves every other to the general decoder;
+//! knows nothing of responses.
 
 use crate::spelling::{blank, plain_string, token};
 use base64_simd::STANDARD;
@@ -15,7 +15,7 @@ pub(super) fn write_append(pcm: &[u8], frame: &mut Vec<u8>) {
     frame.extend_from_slice(AFTER_AUDIO);
 }
 
-/// As the service names it now, and as the beta did and servers that were built after it.
+/// The service's present name, and the name of the beta and of servers that were built after it.
 const KINDS: [&[u8]; 2] = [b"response.output_audio.delta", b"response.audio.delta"];
 
 /// A piece of the model's voice.
@@ -23,12 +23,12 @@ const KINDS: [&[u8]; 2] = [b"response.output_audio.delta", b"response.audio.delt
 pub(super) struct AudioDelta<'f> {
     pub(super) response_id: &'f str,
     pub(super) item_id: &'f str,
-    /// Base64.
+    /// The audio in base64.
     pub(super) delta: &'f [u8],
 }
 
-/// Reads an event that is a piece of audio, its fields flat and in any order. `None` says only that the general decoder
-/// has to look.
+/// Reads an event that is a piece of audio, its fields flat and in any order. `None` says only that the general decoder has to
+/// read the event.
 pub(super) fn audio_delta(frame: &[u8]) -> Option<AudioDelta<'_>> {
     let mut rest = token(frame, b"{")?;
     let (mut kind, mut response_id, mut item_id, mut delta) = (None, None, None, None);
@@ -45,7 +45,7 @@ pub(super) fn audio_delta(frame: &[u8]) -> Option<AudioDelta<'_>> {
         if rest.first() == Some(&b'"') {
             let (value, behind) = plain_string(rest)?;
             rest = behind;
-            // A field that is there twice makes the message invalid.
+            // A repeated field makes the message invalid.
             if field.is_some_and(|field| field.replace(value).is_some()) {
                 return None;
             }

@@ -1,5 +1,4 @@
-//! From the server's events to model events. Knows what each event means; knows neither what is done about it nor when it
-//! came.
+//! From the server's events to model events. Knows the meaning of each event; knows neither the reaction to it nor its time.
 
 use super::Codec;
 use super::audio::audio_delta;
@@ -21,27 +20,27 @@ use windlass_session::model::{
 };
 use windlass_session::names_delivery;
 
-/// How many ids of calls are remembered, to know that a call which comes again has had its answer.
+/// Ids of calls that are remembered, to know that a repeated call has had its answer.
 const CALL_IDS_MAX: usize = 512;
-/// How many calls one response may hold; the core refuses far fewer.
+/// Calls of one response; the core refuses far fewer.
 const CALLS_MAX: usize = 128;
-/// How many fields of one event are reported as passed over.
+/// Fields of one event that are reported as passed over.
 const UNKNOWN_MAX: usize = 8;
 
-/// Who takes what an event holds.
+/// The receiver of an event's contents.
 pub trait Sink {
     fn event(&mut self, event: ModelEvent);
 
     /// Audio of the model: whole samples of 16-bit little-endian mono PCM at 24 kHz.
     fn audio(&mut self, pcm: &[u8]);
 
-    /// How much of what was spoken the user has not heard yet.
+    /// The duration of spoken audio that the user has not heard yet.
     fn unplayed(&self) -> Duration;
 }
 
 impl Codec {
-    /// Reads one event of the server and hands what it says to the sink. Never fails: what is no event becomes
-    /// [`ModelEvent::Malformed`], what is not known becomes [`ModelEvent::Unknown`]. Call [`Codec::react`] afterwards.
+    /// Reads one event of the server and passes its contents to the sink. Never fails: an unreadable event becomes
+    /// [`ModelEvent::Malformed`], an unknown one becomes [`ModelEvent::Unknown`]. Call [`Codec::react`] afterwards.
     pub fn decode(&mut self, frame: &[u8], sink: &mut impl Sink) {
         if let Some(audio) = audio_delta(frame) {
             self.audio(audio.response_id, audio.item_id, audio.delta, sink);
@@ -75,7 +74,7 @@ impl Codec {
             }
             "conversation.item.input_audio_transcription.completed" => {
                 let said = text(&event.transcript);
-                // xAI says so far and whole by one kind of event.
+                // xAI sends interim and whole transcripts as one kind of event.
                 let is_whole = text(&event.status) != "in_progress";
                 if is_whole && !said.trim().is_empty() {
                     let text = said.to_owned().into();
@@ -91,7 +90,7 @@ impl Codec {
             }
             "response.done" => match &event.response {
                 Some(response) => self.response_done(response, sink),
-                // Its kind says that the one response is over; nothing else of it can be read.
+                // The kind alone is readable, and says that the one response is over.
                 None => self.response_done(&Response::default(), sink),
             },
             "error" => match &event.error {
@@ -104,7 +103,7 @@ impl Codec {
         }
     }
 
-    /// The session is ready when it is as we asked.
+    /// The session is ready once the server has confirmed our setup.
     fn session(&mut self, event: &ServerEvent<'_>, sink: &mut impl Sink) {
         if text(&event.kind) == "session.updated" && !std::mem::replace(&mut self.is_ready, true) {
             let id = event
@@ -117,7 +116,7 @@ impl Codec {
         }
     }
 
-    /// The server ends the current response by itself; what was spoken and not heard is void as well.
+    /// The user speaks. The server ends the current response by itself; spoken audio that was not heard is void as well.
     fn speech_started(&mut self, sink: &mut impl Sink) {
         sink.event(ModelEvent::SpeechStarted);
         self.unnamed_calls.clear();
@@ -154,7 +153,7 @@ impl Codec {
         }
     }
 
-    /// What a response says, piece by piece. A kind that is not known says nothing of the response.
+    /// A piece of a response. An event of an unknown kind says nothing of the response.
     fn output(&mut self, event: &ServerEvent<'_>, sink: &mut impl Sink) {
         let kind = text(&event.kind);
         if !is_known_output(kind) {
@@ -168,7 +167,7 @@ impl Codec {
                 let place = event.output_index.map(|Count(place)| place);
                 self.item_done(item, place);
             }
-            // Its response is over, so that nothing else will pass it on.
+            // The response is over, so that nothing else will pass the call on.
             if !self.responses.is_active() {
                 self.pass_on_calls(sink);
             }
@@ -228,7 +227,7 @@ impl Codec {
         }
     }
 
-    /// xAI documents this event as the call itself; where the item comes as well, it is the same one.
+    /// xAI documents this event as the call itself. An item with the same id is the same call.
     fn arguments_done(&mut self, event: &ServerEvent<'_>, sink: &mut impl Sink) {
         let id = text(&event.call_id);
         let is_whole = !id.is_empty() && !text(&event.name).is_empty();
@@ -243,7 +242,7 @@ impl Codec {
         }
     }
 
-    /// A call comes in a frame of its own.
+    /// A call in a frame of its own.
     fn item_done(&mut self, item: &Item<'_>, place: Option<u64>) {
         if self.is_call(item) {
             let id = id_of(item);
@@ -260,7 +259,7 @@ impl Codec {
         }
     }
 
-    /// A call counts only once it is complete: one that was cut off is dropped, and an unanswered call is legal.
+    /// Whether an item is a complete call. A call that was cut off is dropped; the protocol allows unanswered calls.
     fn is_call(&self, item: &Item<'_>) -> bool {
         let is_whole = matches!(text(&item.status), "" | "completed");
         text(&item.kind) == "function_call" && is_whole && self.calls.len() < CALLS_MAX
@@ -290,7 +289,7 @@ impl Codec {
         });
     }
 
-    /// The calls of one response are one message to the core.
+    /// Passes the calls of one response to the core as one message.
     fn pass_on_calls(&mut self, sink: &mut impl Sink) -> Passed {
         let calls = std::mem::take(&mut self.calls);
         if calls.is_empty() {
@@ -308,7 +307,7 @@ impl Codec {
         }
     }
 
-    /// Whether an answer to this call is still to come. One that had its answer on this connection gets no other.
+    /// Whether an answer to this call is still to come. A call that had its answer on this connection gets no other.
     fn await_answer(&mut self, call: &IncomingCall) -> bool {
         let Some(id) = &call.id else {
             return true;
@@ -353,7 +352,7 @@ impl Codec {
         let passed = self.pass_on_calls(sink);
         if passed != Passed::Nothing || status == "completed" {
             sink.event(ModelEvent::GenerationComplete);
-            // A model that asks for nothing but what it was answered is asked for words once.
+            // A model that only repeats answered calls is asked for words once.
             if passed == Passed::Repeats && !std::mem::replace(&mut self.is_retried, true) {
                 self.responses.want(Reason::Results);
             }
@@ -381,7 +380,7 @@ impl Codec {
         }
     }
 
-    /// A response that failed says nothing by itself. The server's own trouble is worth one more try.
+    /// Handles a failed response. A server error is worth one more attempt.
     fn response_failed(&mut self, status: &str, response: &Response<'_>, sink: &mut impl Sink) {
         let details = response.status_details.as_ref();
         let details = details.and_then(|details| details.said());
@@ -429,7 +428,7 @@ impl Codec {
             Meaning::Refused => {
                 let problem = format!("the provider refuses: {}", errors::described(error));
                 malformed(&problem, sink);
-                // Nobody is left waiting for an answer that will not come.
+                // The turn ends, because its answer will not come.
                 if about.starts_with(REQUEST_ID_PREFIX) && self.responses.refused() {
                     self.is_answering = false;
                     end_turn(Some(TurnEndReason::Other("refused".to_owned())), sink);
@@ -445,7 +444,7 @@ fn report(kind: &str, sink: &mut impl Sink) {
     sink.event(ModelEvent::Unknown { fields });
 }
 
-/// Says which fields of an event are of a type that nobody expected.
+/// Reports the fields of an event that have an unexpected type.
 fn report_passed_over(event: &ServerEvent<'_>, sink: &mut impl Sink) {
     let mut fields = Vec::new();
     event.passed_over(None, &mut |path: &Path<'_>| {
@@ -458,16 +457,16 @@ fn report_passed_over(event: &ServerEvent<'_>, sink: &mut impl Sink) {
     }
 }
 
-/// What of a response's calls was new.
+/// The news in a response's calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Passed {
     Nothing,
-    /// Only what had its answer before.
+    /// Only calls that had their answer before.
     Repeats,
     Calls,
 }
 
-/// Whether something is among what was noted, which it is from now on, in place of the oldest.
+/// Whether a value was noted. If not, it is noted now, in place of the oldest if there are too many.
 fn is_among<T: Clone + PartialEq>(newest: &T, noted: &mut VecDeque<T>, noted_max: usize) -> bool {
     if noted.contains(newest) {
         return true;
@@ -486,7 +485,7 @@ fn id_of(item: &Item<'_>) -> Option<Arc<str>> {
         .map(Arc::from)
 }
 
-/// Acknowledgements, and what concerns features that are not used.
+/// Whether an event is an acknowledgement, or belongs to a feature that is not used.
 fn is_of_no_interest(kind: &str) -> bool {
     const PREFIXES: [&str; 4] = [
         "conversation.item.input_audio_transcription.",
@@ -507,7 +506,7 @@ fn is_of_no_interest(kind: &str) -> bool {
     ) || PREFIXES.iter().any(|prefix| kind.starts_with(prefix))
 }
 
-/// Beginnings and ends, whose content came in pieces or comes with the item.
+/// Whether an event begins or ends something whose content comes in pieces or with the item.
 fn is_known_output(kind: &str) -> bool {
     const PREFIXES: [&str; 9] = [
         "response.content_part.",
@@ -516,7 +515,7 @@ fn is_known_output(kind: &str) -> bool {
         "response.output_audio",
         "response.output_text.",
         "response.mcp_call",
-        // As the beta named them, and servers that were built after it.
+        // The beta's names, which servers built after it still use.
         "response.audio.",
         "response.audio_transcript.",
         "response.text.",

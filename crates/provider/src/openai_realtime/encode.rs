@@ -6,14 +6,14 @@ use serde::Serialize;
 use std::sync::Arc;
 use windlass_session::model::{HistoryEntry, ModelToolResponse, Role};
 
-/// What the ids of our items begin with, so that their acknowledgements are known.
+/// Prefix of our items' ids, to recognize their acknowledgements.
 pub(super) const ITEM_ID_PREFIX: &str = "wl_item_";
-/// What the names of our requests for a response begin with, so that errors about them are known.
+/// Prefix of the names of our requests for a response, to recognize errors about them.
 pub(super) const REQUEST_ID_PREFIX: &str = "wl_response_";
 
 /// Sent before results whose calls this connection does not know.
 const LATE_OPENING: &str = "The connection was changed while these tool calls of yours were running, and here are their results. Do not make the calls again; tell the user what they came to.";
-/// Said before earlier conversation.
+/// Precedes the earlier conversation.
 const HISTORY_OPENING: &str = "What follows is the earlier conversation, as context only. Do not answer it again and do not repeat what was done in it. The conversation is spoken: keep answering aloud.";
 
 #[derive(Serialize)]
@@ -52,7 +52,7 @@ enum Content<'a> {
     OutputText {
         text: &'a str,
     },
-    /// The same for servers that speak as the beta did.
+    /// Text for servers that speak as the beta did.
     Text {
         text: &'a str,
     },
@@ -96,7 +96,7 @@ pub(super) fn history_opening(number: u64) -> Vec<u8> {
     message(number, "system", Content::InputText { text })
 }
 
-/// What the model said goes back as text, because the service takes no audio of its own
+/// One entry of the earlier conversation. The model's words go back as text, because the service takes no audio of its own
 /// (<https://github.com/openai/openai-agents-js/issues/963>).
 pub(super) fn history_entry(number: u64, entry: &HistoryEntry, form: RealtimeForm) -> Vec<u8> {
     let text = entry.text.expose().as_str();
@@ -117,7 +117,7 @@ pub(super) fn image(number: u64, mime_type: &str, data: &Arc<[u8]>) -> Vec<u8> {
     message(number, "user", Content::InputImage { image_url: &url })
 }
 
-/// `None` where the call had no id: the service takes no answer without one.
+/// `None` if the call had no id: the service takes no answer without one.
 pub(super) fn tool_response(number: u64, response: &ModelToolResponse) -> Option<Vec<u8>> {
     let call_id = response.id.as_deref()?;
     let output = Reading::of(&response.name, &response.projection).openai();
@@ -130,7 +130,7 @@ pub(super) fn tool_response(number: u64, response: &ModelToolResponse) -> Option
     ))
 }
 
-/// Results whose calls this connection does not know, a line each; the service takes outputs of its own calls only.
+/// Results of calls that this connection does not know, a line each; the service takes outputs of its own calls only.
 pub(super) fn late_results(number: u64, responses: &[ModelToolResponse]) -> Vec<u8> {
     let mut text = LATE_OPENING.to_owned();
     for response in responses {
@@ -155,7 +155,7 @@ pub(super) fn response_create(number: u64) -> Vec<u8> {
     })
 }
 
-/// An empty id means whatever is active, which is all that xAI knows.
+/// An empty id cancels the active response. xAI knows no other form.
 pub(super) fn response_cancel(id: &str, form: RealtimeForm) -> Vec<u8> {
     #[derive(Serialize)]
     struct ResponseCancel<'a> {

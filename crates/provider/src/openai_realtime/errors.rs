@@ -1,4 +1,4 @@
-//! What an `error` event means, by its code. Knows nothing of what is done about it.
+//! The meaning of an `error` event, by its code. Knows no reaction to it.
 
 use super::wire::{ServerError, text};
 use crate::failure::printable;
@@ -13,7 +13,7 @@ pub(super) enum Meaning {
     NothingToCancel,
     /// The outcome of a race that does not matter.
     Harmless,
-    /// Something of ours was refused; the session goes on.
+    /// The server refused an event of ours; the session goes on.
     Refused,
 }
 
@@ -25,7 +25,7 @@ pub(super) fn meaning(error: &ServerError<'_>) -> Meaning {
         })
     };
     match text(&error.code) {
-        // The service closes with 1001 behind it, or only now and then.
+        // The service closes with 1001 after this event, but not always.
         "session_expired" => closed(1001),
         "invalid_api_key" | "account_deactivated" => Meaning::Lost(LostReason::Unauthorized),
         "insufficient_quota" | "billing_hard_limit_reached" | "credit_balance_exhausted" => {
@@ -41,7 +41,8 @@ pub(super) fn meaning(error: &ServerError<'_>) -> Meaning {
     }
 }
 
-/// What it means that the service closed. Its words are type and code of the error, which does not always come before it.
+/// The reason of a close by the service. The close's words are type and code of the error event, which does not always come
+/// before it.
 pub fn close_reason(code: u16, reason: String) -> LostReason {
     match reason.rsplit('.').next() {
         Some("invalid_api_key" | "account_deactivated") => LostReason::Unauthorized,
@@ -49,7 +50,7 @@ pub fn close_reason(code: u16, reason: String) -> LostReason {
     }
 }
 
-/// Code and place, without the message, which may quote what users or models said.
+/// Code and place, without the message, which may quote users or models.
 pub(super) fn described(error: &ServerError<'_>) -> String {
     let name = [text(&error.code), text(&error.kind)]
         .into_iter()

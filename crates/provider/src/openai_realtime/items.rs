@@ -1,9 +1,9 @@
-//! Which calls of a response have come: each item comes in a frame of its own, and once more in the list at the response's
-//! end. Knows no call of another response; whether one of those is a repeat is the core's to say.
+//! The calls of a response that have come: each item comes in a frame of its own, and once more in the list at the response's
+//! end. Knows no call of another response; the core recognizes repeats among those.
 
 use std::sync::Arc;
 
-/// The calls of the newest response, by the place of each item where it was said, and its id.
+/// The calls of the newest response, by each item's place in its frame, and its id.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     response_id: String,
@@ -14,12 +14,12 @@ pub(super) struct Items {
 struct Item {
     place: Option<u64>,
     id: Option<Arc<str>>,
-    /// The list at the end has it, too.
+    /// Whether the list at the end has the call, too.
     is_listed: bool,
 }
 
 impl Items {
-    /// What comes next is of this response.
+    /// Begins this response, unless it is the current one.
     pub(super) fn of(&mut self, response_id: &str) {
         if self.response_id != response_id {
             self.begin(response_id);
@@ -31,8 +31,8 @@ impl Items {
         response_id.clone_into(&mut self.response_id);
     }
 
-    /// A call comes in a frame of its own. True where it is news. Behind the response's end, only an id is that the list has
-    /// not.
+    /// Adds a call from a frame of its own. Returns whether the call is new. After the response's end, only an id that the list
+    /// lacks is new.
     pub(super) fn framed(
         &mut self,
         place: Option<u64>,
@@ -43,12 +43,12 @@ impl Items {
         !self.calls.iter().any(is_same) && self.add(place, id, is_late)
     }
 
-    /// A call comes in a frame of a service whose places say nothing. True where its id is news.
+    /// Adds a call from a frame of a service whose places have no meaning. Returns whether its id is new.
     pub(super) fn framed_by_id(&mut self, id: Option<&Arc<str>>) -> bool {
         !self.calls.iter().any(|item| item.id.as_ref() == id) && self.add(None, id, false)
     }
 
-    /// A call stands in the list at the response's end. True where no frame had it.
+    /// Adds a call from the list at the response's end. Returns whether no frame had the call.
     pub(super) fn listed(&mut self, id: Option<&Arc<str>>) -> bool {
         let mut items = self.calls.iter_mut();
         let known = items.find(|item| item.id.as_ref() == id && !item.is_listed);

@@ -1,5 +1,5 @@
-//! OpenAI Realtime, in the form of its general availability, and the protocols of others that are like it: one connection's
-//! codec with its setup and address.
+//! OpenAI Realtime, in the form of its general availability, and similar protocols of other services: one connection's codec with
+//! its setup and address.
 //! Does no IO and decides nothing: policies are the session's, retries the driver's.
 
 pub mod address;
@@ -32,20 +32,20 @@ use windlass_session::model::{
 };
 use windlass_tool::kind::Scheduling;
 
-/// How long a connection is used. The service ends a session after 60 minutes and gives no warning; an earlier end of ours
-/// leaves time for a quiet moment.
+/// The life of a connection. The service ends a session after 60 minutes and gives no warning; an earlier end of ours leaves time
+/// for a quiet moment.
 pub const SESSION_LIFETIME: Duration = Duration::from_secs(55 * 60);
 
-/// Bytes of decoded audio that a connection keeps room for between frames: 400 ms. Longer frames give their room back.
+/// Bytes of decoded audio that a connection keeps room for between frames: 400 ms. Longer frames return their room.
 const PCM_BYTES_KEPT: usize = 19_200;
 
-/// How a codec is to behave, beside what the setup asks of the service.
+/// Options of a codec, beside those in the setup for the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     pub form: RealtimeForm,
     /// As in the setup: whether the service ends its response when the user speaks.
     pub barge_in: bool,
-    /// How long the service waits in silence before it believes that speech has ended.
+    /// Milliseconds of silence after which the service takes speech as ended.
     pub silence_ms: u32,
 }
 
@@ -54,7 +54,7 @@ impl Default for Options {
         Self {
             form: RealtimeForm::Openai,
             barge_in: true,
-            // The service's own value lies below.
+            // The service's own value is lower.
             silence_ms: 500,
         }
     }
@@ -74,21 +74,21 @@ pub struct Codec {
     is_ready: bool,
     /// Calls of the current response that were complete when they came.
     calls: Vec<IncomingCall>,
-    /// Which calls of the newest response have come.
+    /// The calls of the newest response that have come.
     items: Items,
     /// Ids of calls that were passed on, oldest first.
     call_ids: VecDeque<Arc<str>>,
-    /// Calls since the user's last words whose ids may come again with other calls.
+    /// Calls since the user's last words, for recognizing ids that come again with other calls.
     unnamed_calls: VecDeque<IncomingCall>,
     /// Calls that the model waits for.
     open_calls: BTreeSet<Arc<str>>,
-    /// The core has heard of an answer that it has not heard the end of.
+    /// Whether the core has had the beginning of an answer, and not its end.
     is_answering: bool,
-    /// The core knows that the current response is void.
+    /// Whether the core knows that the current response is void.
     is_announced: bool,
-    /// The core waits for the end of an answer that is void.
+    /// Whether the core waits for the end of a void answer.
     owes_end: bool,
-    /// A failed response was asked for once more.
+    /// Whether a failed response was requested once more.
     is_retried: bool,
     replies: Vec<Vec<u8>>,
     lost: Option<LostReason>,
@@ -118,11 +118,11 @@ impl Codec {
         }
     }
 
-    /// Appends what the protocol itself wants said after what was read.
+    /// Appends the replies that the protocol itself requires to the last message.
     ///
     /// # Errors
     ///
-    /// What was read ends the session.
+    /// The last message ends the session, for this reason.
     pub fn react(&mut self, frames: &mut Vec<Vec<u8>>) -> Result<(), LostReason> {
         if let Some(reason) = self.lost.take() {
             return Err(reason);
@@ -132,7 +132,7 @@ impl Codec {
         Ok(())
     }
 
-    /// Appends the event that microphone audio becomes: PCM16 mono at 16 kHz.
+    /// Appends the event for microphone audio: PCM16 mono at 16 kHz.
     pub fn encode_audio(&mut self, pcm: &[u8], frame: &mut Vec<u8>) {
         self.resampled.clear();
         self.microphone.push(pcm, &mut self.resampled);
@@ -149,7 +149,7 @@ impl Codec {
                 self.responses.want(Reason::Results);
             }
             ModelCommand::UserText(text) => {
-                // The user does not wait for an answer to something else.
+                // The user no longer waits for the answer to something else.
                 let form = self.options.form;
                 let given_up = self.responses.give_up();
                 frames.extend(given_up.map(|id| encode::response_cancel(id, form)));
@@ -170,7 +170,7 @@ impl Codec {
         self.request(frames);
     }
 
-    /// Gives up the current answer. `unplayed` is what was spoken and never heard. Appends the frames that tell the service.
+    /// Gives up the current answer. `unplayed` is the spoken audio that was never heard. Appends the frames for the service.
     pub fn discard(&mut self, unplayed: Duration, frames: &mut Vec<Vec<u8>>) {
         if let Some(id) = self.responses.give_up() {
             frames.push(encode::response_cancel(id, self.options.form));
@@ -189,7 +189,7 @@ impl Codec {
         }
     }
 
-    /// The core has heard that the turn is over, whatever the service believes.
+    /// Resets the state of responses: the core takes the turn as over, whatever the service believes.
     fn resynchronize(&mut self) {
         self.responses.resynchronize();
         self.calls.clear();
@@ -212,7 +212,7 @@ impl Codec {
         self.is_retried = false;
     }
 
-    /// One response for all results of one response: the last brings it about.
+    /// Requests one response for all results of one response: with the last result.
     fn tool_responses(&mut self, responses: &[ModelToolResponse], frames: &mut Vec<Vec<u8>>) {
         let mut is_silent = true;
         for response in responses {
@@ -249,10 +249,10 @@ impl Codec {
         }
     }
 
-    /// Silence ends what the user said, where no more of the microphone will come.
+    /// Silence that ends the user's speech when the microphone sends no more.
     fn silence(&self) -> Vec<u8> {
         const BYTES_PER_MS: usize = 48;
-        /// Beyond what the service waits for.
+        /// Silence beyond the service's wait.
         const MARGIN_MS: usize = 300;
         let milliseconds = usize::try_from(self.options.silence_ms)
             .unwrap_or(usize::MAX)

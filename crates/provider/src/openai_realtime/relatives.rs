@@ -36,7 +36,7 @@ struct XaiOutput {
     format: Format,
 }
 
-/// It transcribes unasked.
+/// The transcription settings; xAI transcribes without them, too.
 #[derive(Serialize)]
 struct XaiTranscription<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ impl<'a> Voice<'a> {
 
 const OPENAI_VOICE: &str = "openai";
 
-/// Azure's have their language in front, as in `en-US-AvaNeural`.
+/// Names of Azure voices have their language in front, as in `en-US-AvaNeural`.
 pub(super) fn voice_type(name: &str) -> &'static str {
     match name.contains('-') {
         true => "azure-standard",
@@ -129,11 +129,11 @@ struct Transcription<'a> {
     language: Option<&'a str>,
 }
 
-/// Of models that hear. The others have one of their own.
+/// The transcription model for models that hear audio. The others have a service of their own.
 const TRANSCRIPTION_MODEL: &str = "gpt-4o-mini-transcribe";
 const AZURE_SPEECH: &str = "azure-speech";
 
-/// What transcribes where nothing else is asked for.
+/// The transcription for a session that names none.
 pub(super) fn usual_transcription(model: &str) -> &'static str {
     match model.starts_with("gpt-realtime") {
         true => TRANSCRIPTION_MODEL,
@@ -161,7 +161,7 @@ impl<'a> VoiceLiveSession<'a> {
                     interrupt_response: None,
                     ..detection
                 },
-                // Only this one can be told not to interrupt.
+                // Only this kind has a setting against interruption.
                 false => TurnDetection {
                     kind: "azure_semantic_vad",
                     ..detection

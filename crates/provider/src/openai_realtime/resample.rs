@@ -1,13 +1,13 @@
-//! The microphone's 16 kHz as the 24 kHz that OpenAI takes. Knows samples and nothing of what they say.
+//! The microphone's 16 kHz as the 24 kHz that OpenAI takes. Knows samples and nothing of their content.
 
-/// What the service hears of the microphone, sample for sample: every second one as it was spoken, the others between
-/// them by a windowed sinc.
+/// The microphone's audio at the service's rate: every second sample is an original one, the others are interpolated by a
+/// windowed sinc.
 ///
 /// Speech goes through within a ten-thousandth of its power up to 5 kHz (measured against the ideal), half a millisecond
 /// late. All sums are whole numbers, so that every machine sends the same bytes.
 #[derive(Clone, Debug)]
 pub struct Resampler {
-    /// The newest samples of before, which the next ones are reckoned with.
+    /// The newest earlier samples, from which the next ones are computed.
     samples: Vec<i16>,
 }
 
@@ -41,7 +41,7 @@ impl Default for Resampler {
 }
 
 impl Resampler {
-    /// Appends what follows: 16-bit little-endian mono PCM, 16 kHz in, 24 kHz out. Half a sample at the end is dropped.
+    /// Resamples the next audio: 16-bit little-endian mono PCM, 16 kHz in, 24 kHz out. Half a sample at the end is dropped.
     pub fn push(&mut self, pcm: &[u8], resampled: &mut Vec<u8>) {
         let (pairs, _) = pcm.as_chunks::<2>();
         self.samples

@@ -1,21 +1,21 @@
-//! When the model is asked for a response: once for what it is to answer, and never while one is active. Knows the order of
-//! the protocol's events; knows neither what a response says nor who interrupts it.
+//! The requests for a response of the model: one for each input, and none while a response is active. Knows the order of the
+//! protocol's events; knows neither a response's contents nor its interrupters.
 
 use std::collections::VecDeque;
 
-/// How many responses that are over are remembered, to know what comes late or twice.
+/// Ended responses that are remembered, to recognize late and repeated events.
 const OVER_MAX: usize = 4;
 
-/// The one response that a conversation can have at a time, and what waits for it to end.
+/// The one response that a conversation can have at a time, and the request that waits for its end.
 #[derive(Debug, Default)]
 pub(super) struct Responses {
     state: ResponseState,
     wanted: Option<Reason>,
-    /// What the last request was for, in case it is refused.
+    /// The reason of the last request, in case it is refused.
     asked_for: Option<Reason>,
     items_sent: u64,
     items_acknowledged: u64,
-    /// What the last request was to answer, and what of it the response that came instead has seen.
+    /// The items that the last request was to answer, and how many of them the response that came instead has seen.
     asked_items: u64,
     seen_items: u64,
     user_speaks: bool,
@@ -29,32 +29,32 @@ pub(super) struct Responses {
 enum ResponseState {
     #[default]
     Idle,
-    /// Asked for, and not yet there.
+    /// Requested, and not yet begun.
     Asked,
     Active {
-        /// Empty where the server never said.
+        /// The response's id; empty if the server never said it.
         id: String,
         is_void: bool,
     },
 }
 
-/// Why the model is to say something.
+/// The reason for a request to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reason {
-    /// Results of its calls are there; the turn goes on.
+    /// Results of the model's calls are there; the turn goes on.
     Results,
     /// The user wants an answer, which begins a turn.
     Input,
 }
 
 impl Responses {
-    /// An item of ours goes out, and is given this number.
+    /// Counts an item of ours that goes out. Returns its number.
     pub(super) fn item_sent(&mut self) -> u64 {
         self.items_sent += 1;
         self.items_sent
     }
 
-    /// The server has put an item of ours into the conversation.
+    /// Counts an item of ours that the server has put into the conversation.
     pub(super) fn item_acknowledged(&mut self) {
         self.items_acknowledged = (self.items_acknowledged + 1).min(self.items_sent);
     }
@@ -79,13 +79,13 @@ impl Responses {
         Some(self.requests)
     }
 
-    /// While the user speaks nothing is asked for: the server answers by itself when they have ended.
+    /// Notes whether the user speaks. Meanwhile no response is requested: the server answers by itself afterwards.
     pub(super) fn user_speaks(&mut self, speaks: bool) {
         self.user_speaks = speaks;
     }
 
-    /// Whether a beginning with this id says something new: not of a response that is over or known to be active. Some servers
-    /// have one id for all; then it is new where one was asked for.
+    /// Whether a beginning with this id is new: the response is neither over nor known to be active. Some servers have one id for
+    /// all; then a beginning is new if a response was requested.
     pub(super) fn is_new(&self, id: &str) -> bool {
         let is_known = match &self.state {
             ResponseState::Active { id: active, .. } => active == id || self.is_over(id),
@@ -106,13 +106,13 @@ impl Responses {
         !id.is_empty() && !is_active && self.is_over(id)
     }
 
-    /// A response has begun, at our request or not. Returns its id where it is to be cancelled at once.
+    /// A response has begun, at our request or not. Returns its id if it is to be cancelled at once.
     pub(super) fn created(&mut self, id: &str) -> Option<&str> {
         let is_void = std::mem::take(&mut self.cancel_when_created);
         self.over.retain(|over| over != id);
         self.seen_items = self.items_acknowledged;
         if self.seen_items >= self.items_sent {
-            // It has all that there is to answer before it.
+            // The response has seen every item that needs an answer.
             self.wanted = None;
         }
         self.state = ResponseState::Active {
@@ -125,8 +125,8 @@ impl Responses {
         }
     }
 
-    /// Something of this response came, perhaps without its beginning, which some servers leave out. Without an id it is of
-    /// none that could be waited for.
+    /// Notes a piece of a response, perhaps without the response's beginning, which some servers leave out. A piece without an id
+    /// belongs to no response that could be awaited.
     pub(super) fn heard_of(&mut self, id: &str) {
         if !matches!(self.state, ResponseState::Active { .. })
             && !id.is_empty()
@@ -152,7 +152,7 @@ impl Responses {
         }
     }
 
-    /// What still comes of the active response is void, because the server ends it. True where one was active.
+    /// Makes later pieces of the active response void, because the server ends it. Returns whether a response was active.
     pub(super) fn void(&mut self) -> bool {
         match &mut self.state {
             ResponseState::Active { is_void, .. } => {
@@ -163,12 +163,12 @@ impl Responses {
         }
     }
 
-    /// Gives up the response that is active or asked for. Returns the id under which it has to be cancelled.
+    /// Gives up the active or requested response. Returns the id that has to be cancelled.
     pub(super) fn give_up(&mut self) -> Option<&str> {
         match &mut self.state {
             ResponseState::Active { is_void: true, .. } | ResponseState::Idle => None,
             ResponseState::Asked => {
-                // A cancellation before it has begun would be lost.
+                // A cancellation before the response's beginning would be lost.
                 self.cancel_when_created = true;
                 None
             }
@@ -199,7 +199,7 @@ impl Responses {
         }
     }
 
-    /// The server has nothing to cancel. True where a response that was given up was believed to be active: it is over.
+    /// The server has nothing to cancel. If the active response had been given up, it is over; returns whether it had.
     pub(super) fn nothing_to_cancel(&mut self) -> bool {
         let is_void = matches!(self.state, ResponseState::Active { is_void: true, .. });
         if is_void {
@@ -208,8 +208,8 @@ impl Responses {
         is_void
     }
 
-    /// Forgets what is believed to be under way. What was asked for and never came is wanted still. If the belief was right
-    /// after all, the server refuses the next request, and that is understood.
+    /// Forgets the state of the response. A request without a response is repeated. If a response is active after all, the server
+    /// refuses the next request, and that refusal is understood.
     pub(super) fn resynchronize(&mut self) {
         if let ResponseState::Asked = std::mem::take(&mut self.state)
             && let Some(reason) = self.asked_for.take()
@@ -235,7 +235,7 @@ impl Responses {
         }
     }
 
-    /// The server refused the request for good. True where one was open.
+    /// The server refused the request for good. Returns whether one was open.
     pub(super) fn refused(&mut self) -> bool {
         let was_asked = matches!(self.state, ResponseState::Asked);
         if was_asked {
@@ -251,7 +251,7 @@ impl Responses {
 mod tests {
     use super::*;
 
-    /// Plays what happens, a word each, and collects where requests went out: `!`.
+    /// Plays a script, one word per event, and marks each request with `!`.
     fn played(script: &str) -> String {
         let mut responses = Responses::default();
         let mut log = String::new();
@@ -310,12 +310,12 @@ mod tests {
             // A response of the server's own that has seen the item makes ours needless.
             ("speaks item ack results silent", "....!."),
             ("speaks item results ack +v silent -v", "......."),
-            // One that had begun before the item does not.
+            // A response that began before the item does not.
             ("+v item results ack -v", "....!."),
             // The race: the server's own response begins while our request is under way.
             ("item input +v busy ack -v", ".!....!."),
             ("item ack input +v busy -v", "..!...."),
-            // A response that we know nothing of.
+            // A response that was not announced to us.
             ("item input busy ack -v", ".!...!."),
             // A failed response may come without its beginning.
             ("item input -a item input", ".!...!."),
@@ -323,22 +323,22 @@ mod tests {
             // Some servers never say that a response begins.
             ("~a item results -a", "...!."),
             ("-a ~a item results", "...!."),
-            // Given up before and after it began.
+            // A response given up before and after it began.
             ("item input give-up +a -a", ".!..xa.."),
             ("+a give-up give-up -a", ".xa..."),
             // A response that is believed active and is not.
             ("+a give-up item input no-such", ".xa...!."),
             ("+a item input resync", "...!."),
             ("+a no-such item input", "...."),
-            // A request, or the user's silence, that got lost.
+            // A lost request, or a lost end of the user's speech.
             ("item input resync +b -b", ".!.!..."),
             ("speaks item input resync", "...!."),
-            // What is over does not come back.
+            // A response that is over does not come back.
             ("+a -a +a item input", "....!."),
             ("+a -a ~a item input", "....!."),
-            // An end without an id is of what is active.
+            // An end without an id ends the active response.
             ("+a - ~a item input", "....!."),
-            // What has no id says nothing of what is active.
+            // A piece without an id says nothing of the active response.
             ("+ ~ item input", "...!."),
         ] {
             assert_eq!(played(script), expected, "{script}");

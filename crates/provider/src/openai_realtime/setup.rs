@@ -1,5 +1,5 @@
-//! The first message of a connection: instructions, voice, tools and how the service listens. Knows which fields a model's
-//! profile forbids; the values are the configuration's.
+//! The first message of a connection: instructions, voice, tools and speech detection. Knows the fields that a model's profile
+//! forbids; the values are the configuration's.
 
 use super::relatives::{VoiceLiveSession, XaiSession, usual_transcription, voice_type};
 use crate::gemini_live::{Sensitivity, SpeechDetection};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use windlass_session::model::{ModelProfile, Thinking};
 use windlass_tool::registry::Tool;
 
-/// What a session asks of the model, once per connection.
+/// The settings of a session for the model, sent once per connection.
 #[derive(Clone, Copy, Debug)]
 pub struct SetupRequest<'a> {
     pub form: RealtimeForm,
@@ -22,15 +22,15 @@ pub struct SetupRequest<'a> {
     /// A BCP 47 tag, which steers the transcription.
     pub language: Option<&'a str>,
     pub output_tokens_max: Option<u32>,
-    /// Sent only where the profile has it.
+    /// Sent only if the profile has the field.
     pub reasoning_effort: Option<ReasoningEffort>,
     pub transcribe_input: bool,
-    /// `None` means one that suits the service; on Azure it is the name of a deployment.
+    /// `None` for a model that suits the service; on Azure the name of a deployment.
     pub transcription_model: Option<&'a str>,
     pub speech_detection: SpeechDetection,
     /// Whether the user's speech interrupts the model.
     pub barge_in: bool,
-    /// Whether the service forgets the oldest turns when its window is full; else it refuses to go on.
+    /// Whether the service forgets the oldest turns when its window is full; otherwise it refuses to go on.
     pub truncate: bool,
 }
 
@@ -52,7 +52,7 @@ impl DeclaredTools {
         Self(Some(text.into()))
     }
 
-    /// The declarations as they are sent, for reckoning how much context they take; empty without tools.
+    /// The declarations as they are sent, for estimating their share of the context; empty without tools.
     pub fn text(&self) -> &str {
         self.0.as_ref().map_or("", |text| text.get())
     }

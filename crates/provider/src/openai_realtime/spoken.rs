@@ -1,4 +1,4 @@
-//! How much of its latest item the model has spoken, so that what was not heard can be cut off. Knows no playback.
+//! The duration of the latest item that the model has spoken, so that its unheard part can be cut off. Knows no playback.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(super) struct Spoken {
 }
 
 impl Spoken {
-    /// True where this begins another item.
+    /// Adds received audio. Returns whether it begins another item.
     pub(super) fn add(&mut self, item_id: &str, bytes: usize) -> bool {
         let is_new = self.item_id != item_id || self.bytes == 0;
         if is_new {
@@ -23,8 +23,8 @@ impl Spoken {
         is_new
     }
 
-    /// The item to be cut and how many of its milliseconds were heard, where not all of them were. It is cut once. Never
-    /// more than was received, because the service refuses that (<https://github.com/openclaw/openclaw/pull/125502>).
+    /// The item to be cut and the milliseconds of it that were heard, if not all were. Each item is cut once. The milliseconds
+    /// never exceed the received ones, because the service refuses that (<https://github.com/openclaw/openclaw/pull/125502>).
     pub(super) fn cut(&mut self, unplayed: Duration) -> Option<(String, u64)> {
         let unplayed_ms = u64::try_from(unplayed.as_millis()).unwrap_or(u64::MAX);
         if unplayed_ms == 0 || self.bytes == 0 {

@@ -1,5 +1,5 @@
-//! The server's events as they are written. Lenient: what is missing or of a wrong type is missing, and fields of no
-//! interest are skipped.
+//! The server's events as they are written. Lenient: a value of a wrong type counts as missing, and fields of no interest are
+//! skipped.
 
 use crate::message::{Count, List, PassedOver, Path, Shape, Text, leaf, message};
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
@@ -55,7 +55,7 @@ message! {
     skips others
 }
 
-/// Why a response ended as it did. xAI says the same word with every one, which says nothing.
+/// The cause of a response's end. xAI sends the same word with every response, which means nothing.
 #[derive(Debug)]
 pub(super) enum Details<'a> {
     Said(StatusDetails<'a>),
@@ -109,7 +109,7 @@ message! {
         kind: Text<'a> = "type",
         code: Text<'a> = "code",
         param: Text<'a> = "param",
-        // The event of ours that it is about.
+        // The id of our event that the error is about.
         event_id: Text<'a> = "event_id",
     }
     skips others
@@ -132,8 +132,8 @@ message! {
     skips others
 }
 
-/// The arguments of a call: a text that holds an object. Of any other type they are none, which the model is told; no call
-/// runs with what it did not say.
+/// The arguments of a call: a text that holds an object. A value of any other type is unfit, which the model is told; no call
+/// runs with arguments that the model did not give.
 #[derive(Debug)]
 pub(super) enum Arguments<'a> {
     Text(Cow<'a, str>),
@@ -170,7 +170,7 @@ impl<'de> Shape<'de> for Arguments<'de> {
     }
 }
 
-/// The text of a field; nothing where it is missing.
+/// The text of a field; empty for a missing field.
 pub(super) fn text<'t>(field: &'t Option<Text<'_>>) -> &'t str {
     field.as_ref().map_or("", |text| &*text.0)
 }

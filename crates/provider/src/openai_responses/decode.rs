@@ -1,5 +1,5 @@
-//! From the bytes of an answer to events and an [`ModelAnswer`]. Knows what each event means and the little that has to be
-//! remembered between them; knows no retry and no clock.
+//! From the bytes of an answer to events and an [`ModelAnswer`]. Knows the meaning of each event and the little state between
+//! them; knows no retry and no clock.
 
 use crate::answer::{AnswerLimits, AnswerPiece, Ending, ModelAnswer, Trouble};
 use crate::arguments::{read_arguments, read_arguments_text};
@@ -17,7 +17,7 @@ use windlass_session::model::{ArgumentsProblem, IncomingCall, ModelEvent, Usage}
 /// Messages and calls of one answer.
 const ITEMS_MAX: usize = 1_024;
 
-/// Which part of an answer a message is; models want it back.
+/// The field with a message's part in the answer. Models want it back.
 pub(super) const PHASE: &str = "phase";
 
 /// Reads one answer. Make a new one for each request.
@@ -33,15 +33,15 @@ struct StreamState {
     answer_number: u32,
     items: Vec<Placed>,
     calls: usize,
-    /// A call has begun.
+    /// Whether a call has begun.
     has_call: bool,
     text_bytes: usize,
     passed_on: bool,
-    /// An item has come in an event of its own, so that the list at the end brings nothing new.
+    /// Whether an item has come in an event of its own, so that the list at the end brings nothing new.
     has_items: bool,
     usage: Option<Usage>,
     ending: Option<Ending>,
-    /// An event of the protocol has come.
+    /// Whether an event of the protocol has come.
     is_answering: bool,
 }
 
@@ -49,14 +49,14 @@ struct StreamState {
 #[derive(Debug)]
 struct Placed {
     place: Place,
-    /// A message whose end has not come.
+    /// Whether this is a message whose end has not come.
     is_open: bool,
     piece: AnswerPiece,
     call: Option<IncomingCall>,
 }
 
-/// Which item an event is about, as far as it says so. Gateways send events of several items in turn, and end them in
-/// another order than they began.
+/// The item that an event is about, as far as the event says it. Gateways send events of several items in turn, and end the items
+/// in another order than they began.
 #[derive(Debug, Default)]
 struct Place {
     index: Option<u64>,
@@ -71,7 +71,7 @@ impl Place {
         }
     }
 
-    /// `None` where the two cannot be compared.
+    /// `None` if the two cannot be compared.
     fn is_same(&self, other: &Self) -> Option<bool> {
         match (self.index, other.index) {
             (Some(one), Some(other)) => Some(one == other),
@@ -82,7 +82,7 @@ impl Place {
 }
 
 impl Decoder {
-    /// `answer_number` is [`ConversationLog::next_answer`]. Ids that a server left out are made of it.
+    /// `answer_number` is [`ConversationLog::next_answer`]. The decoder makes ids from it for calls that came without.
     ///
     /// [`ConversationLog::next_answer`]: crate::log::ConversationLog::next_answer
     pub fn new(answer_number: u32, limits: AnswerLimits) -> Self {
@@ -92,8 +92,8 @@ impl Decoder {
         }
     }
 
-    /// Reads what came next of the body, however it was cut, and appends what the core is to hear at once: the words. After
-    /// a failure it says nothing any more.
+    /// Reads the next bytes of the body, however they were cut. Appends the events that the core gets at once: the words. After a
+    /// failure it appends nothing more.
     pub fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) {
         let state = &mut self.state;
         if !state.trouble.count(bytes.len()) {
@@ -105,12 +105,12 @@ impl Decoder {
         state.trouble.note(split);
     }
 
-    /// Whether nothing more that comes can matter, so that the connection may be left.
+    /// Whether later bytes cannot matter, so that the connection may be closed.
     pub fn is_finished(&self) -> bool {
         self.state.ending.is_some() || self.state.trouble.has_failed()
     }
 
-    /// The body has ended, or will not be read any further.
+    /// Ends the answer: the body has ended, or will not be read any further.
     pub fn finish(self, events: &mut Vec<ModelEvent>) -> ModelAnswer {
         let Self {
             splitter,
@@ -124,7 +124,7 @@ impl Decoder {
     }
 }
 
-/// Reads the body of an answer that was asked for as a whole.
+/// Reads the whole body of an answer that is not streamed.
 pub fn decode_whole(
     body: &[u8],
     answer_number: u32,
@@ -313,7 +313,7 @@ impl StreamState {
         }
     }
 
-    /// What is no event may still be an error: in the form of this protocol, which is flat, or of a refusal.
+    /// Reads a text that is no event. It may still be an error: in the flat form of this protocol, or in that of a refusal.
     fn other(&mut self, text: &str, events: &mut Vec<ModelEvent>) {
         let value = serde_json::from_str::<Value>(text).unwrap_or_default();
         let is_flat = value.get("error").is_none_or(Value::is_null)
@@ -361,7 +361,7 @@ impl StreamState {
         events.push(ModelEvent::OutputText { text });
     }
 
-    /// The open message that an event is about: that of its place, else the newest of which nothing else is known.
+    /// The open message that an event is about: the message with its place, else the newest one that cannot be compared with it.
     fn open_message(&self, place: &Place) -> Option<usize> {
         let find = |same: Option<bool>| {
             let fits = |item: &Placed| item.is_open && item.place.is_same(place) == same;
@@ -370,7 +370,7 @@ impl StreamState {
         find(Some(true)).or_else(|| find(None))
     }
 
-    /// A message begins: what says nothing of its place is of this one from now on.
+    /// A message begins: later events without a place belong to it, so older open messages without one close.
     fn item_begins(&mut self, raw: Option<&RawValue>) {
         let item = raw.and_then(|raw| crate::message::read::<Item<'_>>(raw.get()).ok().flatten());
         let kind = item.as_ref().and_then(|item| item.kind.as_ref());
@@ -382,7 +382,7 @@ impl StreamState {
         }
     }
 
-    /// An item is whole.
+    /// Takes a whole item.
     fn item_done(&mut self, raw: &RawValue, index: Option<Count>, events: &mut Vec<ModelEvent>) {
         let Ok(Some(item)) = crate::message::read::<Item<'_>>(raw.get()) else {
             return self.trouble.damage("an item that cannot be read", events);
@@ -391,9 +391,9 @@ impl StreamState {
         match item.kind.as_ref().map_or("", |kind| &*kind.0) {
             "message" => self.message_done(&item, place, events),
             "function_call" => self.call(&item, place),
-            // It goes back where it stood, unread.
+            // Reasoning goes back unread, in its place.
             "reasoning" => self.unread(raw, place),
-            // So does what the provider's own tools did, and the model has read it.
+            // So do the calls and results of the provider's own tools, which the model has read.
             _ => {
                 events.push(external_content(Vec::new()));
                 self.unread(raw, place);
@@ -404,7 +404,7 @@ impl StreamState {
     fn message_done(&mut self, item: &Item<'_>, place: Place, events: &mut Vec<ModelEvent>) {
         let mut said = self.open_message(&place);
         if said.is_none() {
-            // No piece of it came before.
+            // No piece of the message came before.
             let parts = item.content.iter().flat_map(|content| &content.items);
             let words = parts.flat_map(|part| [&part.text, &part.refusal]);
             let words: String = words.flatten().map(|words| &*words.0).collect();
@@ -449,7 +449,7 @@ impl StreamState {
         }
     }
 
-    /// A call that was cut off is dropped; an answer that it cut off is not complete.
+    /// Takes a call. A call that was cut off is dropped, and its answer is not complete.
     fn call(&mut self, item: &Item<'_>, place: Place) {
         self.has_call = true;
         let limits = *self.trouble.limits();
@@ -502,7 +502,7 @@ impl StreamState {
         });
     }
 
-    /// The answer is over, or came whole.
+    /// The end of the answer, or the whole answer at once.
     fn response(&mut self, text: &str, events: &mut Vec<ModelEvent>) {
         let Ok(Some(response)) = crate::message::read::<Response<'_>>(text) else {
             return self.trouble.damage("an end that cannot be read", events);
@@ -551,13 +551,13 @@ impl StreamState {
     fn finish(mut self) -> ModelAnswer {
         let ending = self.ending();
         if ending != Ending::Complete {
-            // What is not followed by what it belongs to is refused when it comes back.
+            // The service refuses a thought or a call that comes back without the item that follows it.
             self.items.retain(|item| match &item.piece {
                 AnswerPiece::Text(text) => !text.is_thought,
                 AnswerPiece::Call(_) => false,
             });
         }
-        // They go back in the order of the answer, in which they need not have ended.
+        // Items go back in the order of the answer. They may have ended in another.
         if self.items.iter().all(|item| item.place.index.is_some()) {
             self.items.sort_by_key(|item| item.place.index);
         }
@@ -581,7 +581,7 @@ impl StreamState {
             return Ending::Failed(failure.clone());
         }
         match &self.ending {
-            // An item that was lost might have been a call.
+            // The lost item might have been a call.
             Some(Ending::Complete) if self.trouble.is_damaged() && self.calls > 0 => {
                 Ending::Failed(Failure::protocol(
                     "a piece of the provider's answer cannot be read",
@@ -610,7 +610,7 @@ fn is_some(value: &RawValue) -> bool {
     !matches!(value.get(), "null" | "false" | "\"\"" | "{}")
 }
 
-/// Beginnings, ends and progress, whose content comes with the items.
+/// Whether an event is a beginning, an end or progress, whose content comes with the items.
 fn is_known(kind: &str) -> bool {
     const PREFIXES: [&str; 10] = [
         "response.output_text.",

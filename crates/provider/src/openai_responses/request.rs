@@ -1,5 +1,4 @@
-//! The body of a request. Knows which fields the service takes and in which order it wants the items; the values are the
-//! configuration's.
+//! The body of a request. Knows the fields that the service takes and the order of the items; the values are the configuration's.
 
 use super::tools::DeclaredTools;
 use crate::log::{
@@ -15,13 +14,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use windlass_session::model::Thinking;
 
-/// What is asked of a model. What the profile does not know of is left out.
+/// A request to a model. Fields that the profile does not support are left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub model: &'a str,
     pub system_instruction: Instruction<'a>,
     pub window: Window<'a>,
-    /// That of this server and model: what is opaque in the window goes back only where it is of the same.
+    /// The route of this server and model. Opaque pieces of the window go back only to the route that they came from.
     pub route: &'a Route,
     pub tools: &'a DeclaredTools,
     pub tool_use: ToolUse,
@@ -40,7 +39,7 @@ pub fn encode_request(request: &Request<'_>, profile: &Profile, body: &mut Vec<u
     serde_json::to_writer(body, &wire).expect("strings and JSON values always serialize");
 }
 
-/// Without it what a model thought is lost to its next step, as nothing is stored at the service.
+/// Without this field a model's thoughts are lost to its next step, because the service stores nothing.
 const ENCRYPTED_REASONING: &str = "reasoning.encrypted_content";
 
 fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
@@ -56,7 +55,7 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
     Wire {
         model: request.model,
         input: input(request, profile),
-        // Both are refused without tools.
+        // The service refuses both fields without tools.
         tool_choice: tool_choice.filter(|_| tools.is_some()),
         parallel_tool_calls: request
             .parallel_calls
@@ -64,7 +63,7 @@ fn wire<'a>(request: &Request<'a>, profile: &Profile) -> Wire<'a> {
         tools,
         stream: request.delivery == Delivery::Stream,
         store: false,
-        // A model that does not reason refuses it.
+        // A model that does not reason refuses the field.
         include: (reasons || profile.request.encrypted_reasoning).then_some([ENCRYPTED_REASONING]),
         temperature: request.temperature.filter(|_| profile.request.temperature),
         max_output_tokens: request.output_tokens_max,
@@ -81,7 +80,7 @@ fn input<'a>(request: &Request<'a>, profile: &Profile) -> Vec<Item<'a>> {
     let steps = request.window.steps(Sees::of(profile.model.vision));
     let mut input = Vec::with_capacity(steps.len() * 2 + 1);
     if !request.system_instruction.is_empty() {
-        // As an item, because not every server of this protocol knows `instructions`.
+        // The instruction is an item, because not every server of this protocol knows `instructions`.
         input.push(Item::Message(Message::System {
             content: request.system_instruction,
         }));
@@ -170,7 +169,7 @@ fn model_items<'a>(items: &[ModelItem<'a>], request: &Request<'a>, input: &mut V
     input.append(&mut results);
 }
 
-/// The server's own id where it gave one; else one of ours. No two in one answer are the same.
+/// The server's own id if it gave one, otherwise one of ours. Ids are unique within one answer.
 fn call_id(
     item: &ModelItem<'_>,
     id: Option<&Arc<str>>,
@@ -225,7 +224,7 @@ enum Item<'a> {
     Message(Message<'a>),
     Call(Call<'a>),
     Output(Output),
-    /// As the service gave it.
+    /// The item as the service gave it.
     Unread(&'a RawValue),
 }
 

@@ -10,7 +10,8 @@ use windlass_tool::registry::Tool;
 #[derive(Clone, Debug, Default)]
 pub struct DeclaredTools(Option<Arc<RawValue>>);
 
-/// The service tries to make a schema strict where nothing is said, and an optional parameter becomes one that is null.
+/// Turns the service's strict mode off. By default it tries to make a schema strict, and an optional parameter becomes one that
+/// may be null.
 #[derive(Serialize)]
 struct Lenient<'a> {
     #[serde(flatten)]
@@ -23,7 +24,7 @@ impl DeclaredTools {
         let declarations: Vec<String> = tools
             .into_iter()
             .map(|tool| {
-                // Flat, as Realtime has it.
+                // The form is flat, as in Realtime.
                 let text = tool.declarations.openai_realtime.get();
                 let declaration =
                     serde_json::from_str(text).expect("a declaration is a JSON object");
@@ -42,12 +43,12 @@ impl DeclaredTools {
         Self(Some(text.into()))
     }
 
-    /// These, and the provider's own beside them.
+    /// Adds the provider's own tools.
     pub fn beside(self, own: &[ProviderTool]) -> Self {
         Self(beside(self.0, own, ProviderTool::declaration))
     }
 
-    /// The declarations as they are sent, for reckoning how much context they take; empty without tools.
+    /// The declarations as they are sent, for estimating their share of the context; empty without tools.
     pub fn text(&self) -> &str {
         self.0.as_ref().map_or("", |text| text.get())
     }

@@ -1,11 +1,11 @@
-//! Whether JSON among a model's words is a call of a declared tool. Other JSON is what the user asked for, and is shown.
+//! Whether JSON among a model's words is a call of a declared tool. Other JSON is part of the answer, and is shown.
 
 use serde_json::Value;
 use std::sync::Arc;
 
 pub(super) enum JsonLook {
     Call,
-    /// It may become one.
+    /// The text may become a call.
     Part,
     None,
 }
@@ -13,15 +13,15 @@ pub(super) enum JsonLook {
 /// Names under which models write the tool, and its arguments.
 const NAMES: [&str; 5] = ["name", "tool", "tool_name", "function", "recipient_name"];
 const ARGUMENTS: [&str; 5] = ["arguments", "parameters", "args", "input", "tool_input"];
-/// What stands around a call.
+/// Names of members that hold a call.
 const AROUND: [&str; 4] = ["tool_calls", "function", "tool_call", "function_call"];
 /// Other members that may stand first.
 const OTHERS: [&str; 2] = ["id", "type"];
 
-/// As near its beginning a call has its first key.
+/// Bytes from its beginning within which a call has its first key.
 const AROUND_BYTES_MAX: usize = 256;
 
-/// Looks at text that begins with a brace, a bracket or a fence. At the end what may become a call is judged by its
+/// Looks at text that begins with a brace, a bracket or a fence. At the end of the text, an unfinished call is judged by its
 /// beginning.
 pub(super) fn json_look(text: &str, tools: &[Arc<str>], is_end: bool) -> JsonLook {
     let part = match is_end {
@@ -69,7 +69,7 @@ enum FirstKey {
     None,
 }
 
-/// Whether the first member of the first object is one that calls begin with, so that nothing else is held.
+/// Whether the first member of the first object is one that calls begin with. Other JSON is not held.
 fn first_key(json: &str) -> FirstKey {
     let near = &json[..json.floor_char_boundary(AROUND_BYTES_MAX)];
     let opened =
@@ -115,7 +115,7 @@ fn is_declared(name: &str, tools: &[Arc<str>]) -> bool {
     tools.iter().any(|tool| **tool == *name)
 }
 
-/// Whether JSON that was cut off has come as far as the name of a tool.
+/// Whether JSON that was cut off reaches as far as a tool's name.
 fn names_one(json: &str, tools: &[Arc<str>]) -> bool {
     let mut parts = json.split('"').skip(1).step_by(2);
     let key = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What of an answer is said, however it is cut, and what the log has of it.
+//! The spoken part of an answer, however it is cut, and its form in the log.
 
 use super::{Prose, ProseRules};
 use crate::answer::{AnswerPiece, Ending, ModelAnswer};
@@ -23,7 +23,7 @@ struct Heard {
     oddities: usize,
 }
 
-/// `is_streamed` hands the words over after each piece, as a driver does.
+/// `is_streamed` passes the words on after each piece, as a driver does.
 fn hear(rules: &ProseRules, pieces: &[&str], is_streamed: bool) -> Heard {
     let mut prose = Prose::new(rules.clone());
     let (mut events, mut handed) = (Vec::new(), Vec::new());
@@ -84,15 +84,15 @@ fn thoughts_are_not_said_however_they_are_cut() {
         ("\n<think>\nWho?\n</think>\n\nIt is Maud.", "It is Maud."),
         ("<THINKING>a</THINKING>b", "b"),
         ("One. <think>Hm.</think>Two.", "One. Two."),
-        // Nested, and a tag that is only spoken of in a thought.
+        // Nested tags, and a tag that a thought only mentions.
         ("<think>a<think>b</think>c</think>d", "d"),
         ("<think>a <think> is a tag</think>Maud.", "Maud."),
         ("<think>`</think>` is a tag</think>Maud.", "Maud."),
-        // Unclosed: a thought, but for a tag that is only spoken of.
+        // Unclosed tags: a thought, unless the tag is only mentioned.
         ("<think>Who is it", ""),
         ("<think></think>", ""),
         ("<think> \n</think>\n", ""),
-        // An end too many says nothing of what stands before it.
+        // A surplus end changes nothing before it.
         ("<think>a</think>It is Maud.</think>", "It is Maud."),
         (
             "The tag <think> is for thoughts.",

@@ -10,11 +10,11 @@ use windlass_tool::json::{self, canonical, hex};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link(String);
 
-/// What ends every record: `"hash":"`, the link, `"}` and a line feed.
+/// Bytes of every record's end: `"hash":"`, the link, `"}` and a line feed.
 pub(super) const TAIL_LENGTH: usize = 75;
 
 impl Link {
-    /// What the first record of all follows.
+    /// The link before the first record of all.
     pub fn genesis() -> Self {
         Self("0".repeat(64))
     }
@@ -47,7 +47,7 @@ impl Link {
     }
 }
 
-/// Appends a record to a text, as one line: its canonical JSON with its two links behind it. Returns the record's link.
+/// Appends a record to a text, as one line: its canonical JSON followed by its two links. Returns the record's link.
 pub(super) fn append(text: &mut Vec<u8>, body: &Value, previous: &Link) -> Link {
     let body = canonical(body);
     let link = Link::after(previous, &body);
@@ -56,7 +56,7 @@ pub(super) fn append(text: &mut Vec<u8>, body: &Value, previous: &Link) -> Link 
 }
 
 fn write(text: &mut Vec<u8>, body: &[u8], previous: &Link, link: &Link) {
-    // The body is an object with fields of ours, so that it ends in a brace and is not empty.
+    // The body is an object with fields of ours: it ends in a brace and is not empty.
     text.extend_from_slice(&body[..body.len() - 1]);
     for (name, link) in [("previousHash", previous), ("hash", link)] {
         text.extend_from_slice(format!(",\"{name}\":\"{}\"", link.0).as_bytes());
@@ -70,11 +70,11 @@ pub(super) struct Record {
     pub(super) fields: Map<String, Value>,
     pub(super) previous: Link,
     pub(super) link: Link,
-    /// Whether the line is, to the byte, what was written under its link.
+    /// Whether the line is byte for byte the one that was written under its link.
     pub(super) is_intact: bool,
 }
 
-/// Whether a file's first line is that of an audit: a record, or the beginning of one whose writing was broken off.
+/// Whether a file's first line is that of an audit: a record, or the beginning of an unfinished one.
 pub(super) fn begins(line: &[u8]) -> bool {
     let is_torn = line.starts_with(b"{")
         && line.last() != Some(&b'\n')
@@ -82,7 +82,7 @@ pub(super) fn begins(line: &[u8]) -> bool {
     is_torn || read(line).is_some()
 }
 
-/// Reads a line, with its line feed. `None` where it is no record at all.
+/// Reads a line, with its line feed. `None` if it is no record at all.
 pub(super) fn read(line: &[u8]) -> Option<Record> {
     let Ok(Value::Object(mut fields)) = json::parse(line) else {
         return None;

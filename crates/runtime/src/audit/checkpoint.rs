@@ -1,5 +1,5 @@
-//! A note of where the audit stood, signed by the server, that is kept elsewhere: whoever can write the audit's files could write
-//! them anew as a whole, and the chain would be intact. Knows no file.
+//! A note of the audit's position, signed by the server and kept elsewhere. A writer of the audit's files could write them anew
+//! as a whole, with an intact chain. Knows no file.
 
 use super::chain::Link;
 use crate::client_key::CheckpointKey;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::json::hex;
 
-/// What a note of a later form has another number for.
+/// The number of this form of a note. Later forms have other numbers.
 const FORM: u32 = 1;
 
-/// Where an audit stood at a time.
+/// The audit's position at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     pub records: u64,
@@ -19,7 +19,7 @@ pub struct Checkpoint {
     pub made: String,
 }
 
-/// The note as it is written.
+/// The note in its written form.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Written {
@@ -36,7 +36,7 @@ struct Form {
     windlass_audit_checkpoint: u32,
 }
 
-/// Why a text is no checkpoint of this server.
+/// The reason why a text is no checkpoint of this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoCheckpoint {
     #[error(
@@ -77,7 +77,7 @@ impl Checkpoint {
     /// Reads a note that this server has signed.
     pub fn read(text: &str, key: &CheckpointKey) -> Result<Self, NoCheckpoint> {
         let unreadable = |_| NoCheckpoint::Unreadable;
-        // Before the rest, which another version may write otherwise.
+        // The form is read before the rest, which another version may write otherwise.
         let form: Form = serde_json::from_str(text.trim()).map_err(unreadable)?;
         match form.windlass_audit_checkpoint {
             FORM => {}

@@ -1,5 +1,5 @@
-//! The audit's files: the one that grows, and the full ones beside it, which end in a number. Owns locking, rotation and
-//! what a torn last line means; knows of a record only how it is chained.
+//! The audit's files: the growing one, and the full ones beside it, whose names end in a number. Owns locking, rotation and the
+//! handling of a torn last line; knows only a record's chain.
 
 use super::chain::{self, Link, TAIL_LENGTH};
 use serde_json::{Value, json};
@@ -10,23 +10,23 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use windlass_tool::private;
 
-/// How much of a file is read in search of its first line's end. A longer line is no record.
+/// Bytes of a file that are read in search of its first line's end. A longer line is no record.
 const FIRST_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// How much of a file's end is read at once in search of its last line feed.
+/// Bytes of a file's end that are read at once in search of its last line feed.
 const STEP: u64 = 64 * 1024;
 
-/// Digits of the number that a full file's name ends in.
+/// Digits of the number in a full file's name.
 const NUMBER_DIGITS: usize = 6;
 
 pub(super) struct ChainedFile {
     path: PathBuf,
-    /// Several processes may share an audit. Who holds this file's lock writes.
+    /// The lock among processes that share an audit. Its holder writes.
     lock: File,
     bytes_max: u64,
 }
 
-/// A file under the lock, and where its chain stands.
+/// A file under the lock, and the end of its chain.
 struct End {
     file: File,
     length: u64,
@@ -46,8 +46,8 @@ impl ChainedFile {
         Ok(chained)
     }
 
-    /// Writes records, and takes away those that are written. What is left after an error was not: a half-written record
-    /// is cut off again.
+    /// Writes records, and removes them from `bodies`. After an error the rest were not written: a half-written record is cut off
+    /// again.
     pub(super) fn append(&self, bodies: &mut VecDeque<Value>) -> io::Result<()> {
         self.lock.lock()?;
         let outcome = self.append_locked(bodies);
@@ -65,7 +65,7 @@ impl ChainedFile {
                 let before = text.len();
                 let next = chain::append(&mut text, body, &link);
                 let is_full = end.length + text.len() as u64 > self.bytes_max;
-                // A record that is longer than a file may be gets a file of its own.
+                // A record that exceeds a file's limit gets a file of its own.
                 if is_full && end.length + before as u64 > 0 {
                     text.truncate(before);
                     break;
@@ -79,7 +79,7 @@ impl ChainedFile {
                 continue;
             }
             if let Err(error) = end.file.write_all(&text) {
-                // Making a file shorter needs no space. Should it fail, the next one who writes finds the torn line.
+                // Making a file shorter needs no space. If it fails, the next writer finds the torn line.
                 let _ = end.file.set_len(end.length);
                 return Err(error);
             }
@@ -94,8 +94,8 @@ impl ChainedFile {
         options.open(&self.path)
     }
 
-    /// The growing file and the end of its chain. A last line without its line feed was never written whole: it goes, and
-    /// the chain says so. A file that ends in no record steps aside.
+    /// The growing file and the end of its chain. A last line without its line feed was never written whole: it is removed, and
+    /// the chain shows that. A file that does not end in a record is set aside.
     fn end(&self) -> io::Result<End> {
         let mut file = self.open_growing()?;
         let length = file.metadata()?.len();
@@ -154,8 +154,8 @@ impl ChainedFile {
     }
 }
 
-/// The file that an audit of this path would write to although it holds something else: its own, which begins with a record
-/// or with a piece of one, or the one beside it, which holds a number.
+/// The file that an audit of this path would write to although it holds something else: the audit's own file, which begins with a
+/// record or with a piece of one, or the lock file beside it, which holds a number.
 pub(super) fn foreign(path: &Path) -> io::Result<Option<PathBuf>> {
     let lock = lock_path(path);
     let is_number = |line: &[u8]| line.iter().all(u8::is_ascii_digit);
@@ -168,7 +168,7 @@ pub(super) fn foreign(path: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// Whether a file that is there, and in which there is anything, begins as it is to.
+/// Whether a file that exists and is not empty begins as it should.
 fn begins(path: &Path, is_right: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
     let found = present(std::fs::metadata(path))?;
     if !found.is_some_and(|found| found.is_file() && found.len() > 0) {
@@ -180,21 +180,21 @@ fn begins(path: &Path, is_right: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
     Ok(is_right(&line))
 }
 
-/// The file beside an audit that says whose turn it is to write. It holds how many files were filled, so that no number is
-/// used twice though files were put away.
+/// The lock file beside an audit. It holds the number of filled files, so that no number is used twice even if files were put
+/// away.
 fn lock_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     PathBuf::from(name)
 }
 
-/// How many files an audit has filled so far, as far as that was written down.
+/// The number of files that an audit has filled, as far as it was written down.
 fn filled(path: &Path) -> u64 {
     let text = std::fs::read_to_string(lock_path(path)).unwrap_or_default();
     text.trim().parse().unwrap_or(0)
 }
 
-/// Whether a file is the first of its audit, so that nothing can have come before its first record.
+/// Whether a file is the first of its audit, with no record before its own first one.
 pub(super) fn is_first(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let number = name.and_then(|name| number_of(name.rsplit_once('.')?.1));
@@ -206,30 +206,30 @@ pub(super) fn is_first(path: &Path) -> bool {
 
 /// The files of an audit as they stood at one moment, even if another process writes them.
 pub(super) struct Standing {
-    /// Oldest first. What is in them does not change any more, nor do their names.
+    /// Full files, oldest first. Neither their contents nor their names change any more.
     pub(super) full: Vec<PathBuf>,
     pub(super) growing: Option<Growing>,
-    /// Nothing can have come before the first record.
+    /// Whether no record can have come before the first one.
     pub(super) begins_audit: bool,
-    /// How many files were filled so far.
+    /// The number of files that were filled so far.
     pub(super) filled: u64,
 }
 
 /// One file of an audit, for a copy of the whole.
 pub struct AuditPart {
-    /// The file's own name, which belongs to the form: files beside each other are one audit.
+    /// The file's own name. The form depends on it: files beside each other are one audit.
     pub name: OsString,
     pub content: Box<dyn Read>,
 }
 
-/// The file that is written to, under whatever name it has by now, and how many bytes of it are to be read.
+/// The growing file, whatever its name is by now, and the number of bytes to read of it.
 pub(super) struct Growing {
     pub(super) file: File,
     pub(super) length: u64,
 }
 
 impl Standing {
-    /// Who writes holds the lock, so that what is seen under it has whole lines and no file between two names.
+    /// Reads under the writers' lock: the files have whole lines, and no file is between two names.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         let lock = present(File::open(lock_path(path)))?;
         if let Some(lock) = &lock {
@@ -252,7 +252,8 @@ impl Standing {
         })
     }
 
-    /// The files, the oldest records first, as they stood then. The growing file goes by the audit's own name even if it is full by now.
+    /// The files of that moment, the oldest records first. The growing file has the audit's own name here even if it is full by
+    /// now.
     pub(super) fn parts(self, path: &Path) -> io::Result<Vec<AuditPart>> {
         let name = |path: &Path| path.file_name().unwrap_or_default().to_owned();
         let mut parts = Vec::new();
@@ -278,7 +279,7 @@ impl Standing {
     }
 }
 
-/// What is read of a file or folder that need not be there.
+/// The contents of a file or folder, or `None` if it does not exist.
 fn present<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     match read {
         Ok(found) => Ok(Some(found)),
@@ -287,13 +288,13 @@ fn present<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// The number that a full file's name ends in.
+/// The number at the end of a full file's name.
 fn number_of(digits: &str) -> Option<u64> {
     let is_number = digits.len() >= NUMBER_DIGITS;
     is_number.then(|| digits.parse().ok()).flatten()
 }
 
-/// The audit's full files, oldest first, and behind them the one that grows, where it is there.
+/// The audit's full files, oldest first, and then the growing one, if it exists.
 pub fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> = full_files(path)?
         .into_iter()
@@ -305,7 +306,7 @@ pub fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether a file is one of an audit's: the growing one, a full one, or the one beside them.
+/// Whether a file belongs to an audit: the growing one, a full one, or the lock file beside them.
 pub fn is_of_audit(file: &Path, audit: &Path) -> bool {
     if file == audit || file == lock_path(audit) {
         return true;
@@ -344,7 +345,7 @@ fn full_files(path: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(files)
 }
 
-/// How many bytes the whole lines of a file take.
+/// The number of bytes in a file's whole lines.
 fn whole_lines(file: &mut File, length: u64) -> io::Result<u64> {
     let mut end = length;
     while end > 0 {
@@ -360,7 +361,7 @@ fn whole_lines(file: &mut File, length: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// The link of a file's last record; `None` where it does not end in one.
+/// The link of a file's last record; `None` if the file does not end in a record.
 fn last_link(file: &mut File) -> io::Result<Option<Link>> {
     let length = file.metadata()?.len();
     let Some(start) = length.checked_sub(TAIL_LENGTH as u64) else {

@@ -1,4 +1,4 @@
-//! What one record of the audit says (`docs/operations.md`, "The audit"). Knows events; no file and no chain.
+//! The contents of one record of the audit (`docs/operations.md`, "The audit"). Knows events; no file and no chain.
 
 use super::AuditedArguments;
 use crate::redaction::{Secrets, without_sensitive};
@@ -24,35 +24,35 @@ use windlass_tool::kind::Mode;
 use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 
-/// The event of a line that says how a change ended whose end was not known, or was not written down.
+/// The event of a line with the end of a change that was unknown before, or was not written down.
 const SETTLED: &str = "tool_outcome_settled";
 /// The prefix of the names of all lines that the server itself writes.
 const OWN_PREFIX: &str = "tool_";
-/// The events of lines that tell of a call's end.
+/// The events of lines about a call's end.
 const EXECUTION: &str = "tool_execution";
 const CANCELLATION: &str = "tool_cancellation";
-/// The event of a line that says who wanted a call stopped.
+/// The event of a line about a request to stop a call.
 const STOPPING: &str = "tool_cancel_requested";
-/// The event of a line that says which value of the conversation a handler has set, and of one that says which intent was rejected.
+/// The event of a line about a value that a handler has set for the conversation, and of a line about a rejected intent.
 const STATE_CHANGE: &str = "tool_state_changed";
 const REJECTED_INTENT: &str = "tool_intent_rejected";
 
-/// The event of a line that says that an approval stands for more than one call, or does so no longer.
+/// The event of a line about a standing approval: an approval covers more than one call, or no longer does.
 const STANDING: &str = "tool_standing_approval";
 
-/// The event of a line that says that a user has connected an account, or that a connection has ended.
+/// The event of a line about a user's connection: a user has connected an account, or a connection has ended.
 const CONNECTION: &str = "tool_connection";
 
 /// Characters of the JSON that a handler gives to a line of its own.
 const DATA_CHARACTERS_MAX: usize = 65_536;
-/// Characters of a handler's own word for what happened.
+/// Characters of a handler's own name for an event.
 const WORD_CHARACTERS_MAX: usize = 256;
 
 /// Something that happened in a session.
 pub(super) struct Entry {
     pub(super) session: SessionIdentity,
     pub(super) now_unix_ms: u64,
-    /// It happened in no session: this is the one that made the call, which numbers no line of it.
+    /// Whether it happened in no session. Then `session` is the session that made the call, and the line has no number in it.
     pub(super) is_apart: bool,
     pub(super) what: What,
 }
@@ -69,7 +69,7 @@ pub(super) enum What {
         event: String,
         data: Sensitive<Value>,
     },
-    /// A change has happened. An earlier line said that nobody knew.
+    /// A change has happened. An earlier line called its outcome unknown.
     Settled {
         call: CallNumber,
         tool: ToolId,
@@ -89,7 +89,7 @@ pub(super) enum What {
         call: CallNumber,
         tool: Option<ToolId>,
         key: String,
-        /// Of the value as JSON; `None` where it was taken away.
+        /// Bytes of the value as JSON; `None` if the value was removed.
         bytes: Option<usize>,
     },
     RejectedIntent {
@@ -104,20 +104,20 @@ pub(super) enum What {
         tool: ToolId,
         note: StandingNote,
     },
-    /// Leaves no line: no more of the session is to come.
+    /// Leaves no line: the session's last event.
     Ended,
 }
 
-/// What the ledger knows of an effect, and nobody's session has told.
+/// The ledger's state of an effect that no session has reported.
 pub(super) struct Found {
     pub(super) conversation: ConversationRef,
-    /// On whose behalf it was made.
+    /// The user on whose behalf the effect was made.
     pub(super) user_id: UserId,
     pub(super) effect: Effect,
     pub(super) now_unix_ms: u64,
 }
 
-/// What a user has revoked over HTTP.
+/// A standing approval that a user has revoked over HTTP.
 pub(super) struct Revoked {
     pub(super) conversation: ConversationRef,
     pub(super) user_id: UserId,
@@ -125,22 +125,22 @@ pub(super) struct Revoked {
     pub(super) now_unix_ms: u64,
 }
 
-/// What became of a user's connection to a service. It holds no token.
+/// A change of a user's connection to a service. It holds no token.
 #[derive(Clone, Debug)]
 pub struct ConnectionChange {
     pub tenant: TenantId,
     pub user_id: UserId,
-    /// Its name in the configuration.
+    /// The connection's name in the configuration.
     pub connection: String,
     /// `connected` or `ended`.
     pub change: &'static str,
-    /// Of an end: who wanted it.
+    /// The requester of an end; `None` for other changes.
     pub reason: Option<&'static str>,
     pub now_unix_ms: u64,
 }
 
 impl Entry {
-    /// The effect of whose end its line tells.
+    /// The effect whose end the line reports.
     pub(super) fn effect(&self) -> Option<(&ConversationRef, &EffectId)> {
         let effect_id = match &self.what {
             What::Call {
@@ -161,7 +161,7 @@ impl Entry {
 }
 
 impl What {
-    /// `None` for what is not the audit's concern.
+    /// `None` for an event that the audit does not record.
     pub(super) fn of(event: &SessionEvent) -> Option<Self> {
         let call = |event, record: &CallRecord| Self::Call {
             event,
@@ -194,8 +194,8 @@ impl What {
                     effect_id,
                 })
             }
-            // What has not happened may be tried again under the same id, and that has an end of its own; where it is not, the
-            // sweep finds that no line tells of it.
+            // A change that has not happened may be tried again under the same id, and then has another end. Otherwise the sweep
+            // finds the effect without a line.
             SessionEvent::EffectSettled {
                 call,
                 tool,
@@ -393,7 +393,7 @@ impl<'a> StandingLine<'a> {
     }
 }
 
-/// A standing approval that its user revoked while no session of theirs said so.
+/// The line of a standing approval that its user revoked without a report from a session of theirs.
 pub(super) fn of_revoked(revoked: &Revoked) -> Value {
     let standing = &revoked.standing;
     let note = StandingNote::Ended {
@@ -462,7 +462,7 @@ struct RejectedIntentLine<'a> {
     problem: &'a str,
 }
 
-/// The record of an entry, numbered within its session if that says it; `None` for one that leaves no line.
+/// The record of an entry, numbered within the session that reported it; `None` for an entry without a line.
 pub(super) fn of_entry(
     entry: &Entry,
     sequence: Option<u64>,
@@ -576,8 +576,8 @@ pub(super) fn of_entry(
     Some(serde_json::to_value(line).expect("a line has text keys and finite numbers"))
 }
 
-/// A handler's word for what happened, without the sensitive arguments of its call.
-/// A name that begins as those of the server's own lines do gets another beginning.
+/// A handler's name for an event, without the sensitive arguments of its call. A name with the prefix of the server's own lines
+/// gets another prefix.
 fn named(event: &str, secrets: &Secrets) -> String {
     let is_as_ours = event
         .to_ascii_lowercase()
@@ -592,8 +592,8 @@ fn named(event: &str, secrets: &Secrets) -> String {
     word.as_str().unwrap_or_default().to_owned()
 }
 
-/// What a handler gives to the audit, without the sensitive arguments of its call, and with the beginning alone of what is so
-/// long that the line could not be read back.
+/// A handler's data for the audit, without the sensitive arguments of its call. Data too long to be read back are cut to their
+/// beginning.
 fn said(data: &Value, secrets: &Secrets) -> Value {
     let mut data = data.clone();
     secrets.hide(&mut data);
@@ -604,12 +604,12 @@ fn said(data: &Value, secrets: &Secrets) -> Value {
     }
 }
 
-/// Lines that did not fit into memory while the disk took none.
+/// The line for lines that were lost from memory while the disk refused writes.
 pub(super) fn of_loss(lines: u64) -> Value {
     json!({ "event": "audit_lost", "lines": lines })
 }
 
-/// How an effect ended that no session has reported: its process was killed, or its outcome is still unknown.
+/// The line of an effect's end that no session has reported: its process was killed, or its outcome is still unknown.
 pub(super) fn of_found(found: &Found) -> Value {
     let effect = &found.effect;
     let intent: Option<Value> = serde_json::from_str(effect.intent.expose()).ok();
@@ -637,7 +637,7 @@ pub(super) fn of_found(found: &Found) -> Value {
     line
 }
 
-/// As the audit says it.
+/// The state's name in the audit.
 fn state_name(state: EffectState) -> &'static str {
     match state {
         EffectState::Running => "running",
@@ -650,7 +650,7 @@ fn state_name(state: EffectState) -> &'static str {
 fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {
     let response = record.response.expose();
     let arguments = record.arguments().map(|arguments| &**arguments.expose());
-    // Of a call that was refused before they were completed, as they came.
+    // The completed arguments, or the arguments as they came if the call was refused before that.
     let asked = record.asked_arguments();
     let sensitive = record.tool().map_or(&[][..], |tool| &tool.sensitive);
     CallLine {
@@ -679,11 +679,11 @@ fn call_line(record: &CallRecord, audited: AuditedArguments) -> CallLine<'_> {
     }
 }
 
-/// What the tool asked the session to do, without texts that hold a sensitive argument.
+/// The tool's intents, without texts that hold a sensitive argument.
 fn intents(intents: &[Intent], arguments: Option<&Arguments>, sensitive: &[String]) -> Value {
     let mut shown = serde_json::to_value(intents).expect("an intent has text keys");
     for (shown, intent) in shown.as_array_mut().into_iter().flatten().zip(intents) {
-        // What is kept for a conversation may be anything, and only its log has it.
+        // A value for a conversation may be anything, and only the conversation's log holds it.
         if let (Intent::SetState { .. }, Some(members)) = (intent, shown.as_object_mut()) {
             members.remove("value");
         }

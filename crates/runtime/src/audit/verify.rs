@@ -1,4 +1,4 @@
-//! Reads an audit back and finds the first record that is not as it was written, or not where. Writes nothing.
+//! Reads an audit back and finds the first record that was changed or moved. Writes nothing.
 
 use super::chain::{self, Link, Record};
 use super::checkpoint::Checkpoint;
@@ -14,14 +14,14 @@ use windlass_tool::json;
 /// Bytes of one line; a longer one is no record of ours.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// What an audit amounts to in which nothing is wrong.
+/// The result for an intact audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     pub files: usize,
     pub records: u64,
-    /// Whether the first record is the first of all. It is not where older files were put away.
+    /// Whether the first record is the first of all. It is not if older files were put away.
     pub is_from_genesis: bool,
-    /// That of the last record. Kept elsewhere, it shows later whether records were cut off the end.
+    /// The last record's link. A copy kept elsewhere shows later whether records were cut off the end.
     pub last: Link,
 }
 
@@ -29,7 +29,7 @@ pub struct Verified {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRecord {
     pub path: PathBuf,
-    /// From 1.
+    /// The line's number, from 1.
     pub line: u64,
     pub fault: Fault,
 }
@@ -46,7 +46,7 @@ impl fmt::Display for BadRecord {
     }
 }
 
-/// What is wrong with a record.
+/// The fault of a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error("the line is no record of an audit")]
@@ -87,13 +87,13 @@ pub enum VerifyError {
     Unreadable { path: PathBuf, source: io::Error },
 }
 
-/// Verifies files of one audit, given oldest first; the chain has to lead from each to the next. Nobody may write them
-/// meanwhile: for an audit that may be written see [`Standing`].
+/// Verifies files of one audit, given oldest first; the chain has to lead from each to the next. The files must not be written
+/// meanwhile: for an audit with running writers see [`Standing`].
 pub fn verify(paths: &[PathBuf]) -> Result<Verified, VerifyError> {
     verify_against(paths, Vec::new())
 }
 
-/// The same of an audit that has to have the records that these checkpoints name.
+/// The same for an audit that has to have the records of these checkpoints.
 pub fn verify_against(
     paths: &[PathBuf],
     checkpoints: Vec<Checkpoint>,
@@ -106,14 +106,14 @@ pub fn verify_against(
     chain.verified(paths.len())
 }
 
-/// All of an audit as it stood at one moment. Servers may go on writing it.
+/// A whole audit as it stood at one moment. Servers may go on writing it.
 pub struct Standing {
     path: PathBuf,
     files: file::Standing,
 }
 
 impl Standing {
-    /// Waits until nobody writes, and takes note of what there is.
+    /// Waits until no process writes, and notes the files and their lengths.
     pub fn of(path: &Path) -> Result<Self, VerifyError> {
         let files = file::Standing::of(path).map_err(|source| VerifyError::Unreadable {
             path: path.to_owned(),
@@ -125,12 +125,12 @@ impl Standing {
         })
     }
 
-    /// Whether there is no file at all.
+    /// Whether the audit has no file at all.
     pub fn is_empty(&self) -> bool {
         self.files.full.is_empty() && self.files.growing.is_none()
     }
 
-    /// The files as they were then, for a copy.
+    /// The files of that moment, for a copy.
     pub fn parts(self) -> Result<Vec<AuditPart>, VerifyError> {
         let path = &self.path;
         let parts = self.files.parts(path);
@@ -140,8 +140,8 @@ impl Standing {
         })
     }
 
-    /// Hands out what each record says that was there then, oldest first. Returns how many lines are no records; whether the chain
-    /// holds is another question.
+    /// Passes on the fields of each record of that moment, oldest first. Returns the number of lines that are no records. Does
+    /// not check the chain.
     pub fn each(self, mut take: impl FnMut(Map<String, Value>)) -> Result<u64, VerifyError> {
         let mut others = 0;
         let mut line = |text: &[u8]| match json::parse(text) {
@@ -163,12 +163,12 @@ impl Standing {
         Ok(others)
     }
 
-    /// Verifies what was there then; what was written since is for the next time.
+    /// Verifies the records of that moment. Later records are left to the next time.
     pub fn verify(self) -> Result<Verified, VerifyError> {
         self.verify_against(Vec::new())
     }
 
-    /// The same of an audit that has to have the records that these checkpoints name.
+    /// The same for an audit that has to have the records of these checkpoints.
     pub fn verify_against(self, checkpoints: Vec<Checkpoint>) -> Result<Verified, VerifyError> {
         let mut chain = Chain::beginning(self.files.begins_audit, checkpoints);
         for path in &self.files.full {
@@ -183,7 +183,7 @@ impl Standing {
     }
 }
 
-/// Each line of a file, without its line feed; one that is too long for a record comes in pieces.
+/// Each line of a file, without its line feed; a line too long for a record comes in pieces.
 fn lines(file: impl Read, line: &mut impl FnMut(&[u8])) -> io::Result<()> {
     let mut file = BufReader::new(file);
     let mut text = Vec::new();
@@ -211,13 +211,13 @@ struct Chain {
     last: Option<Link>,
     /// The number of each session's last record.
     sequences: HashMap<String, u64>,
-    /// Records that have not come yet.
+    /// Checkpoints whose records have not come yet.
     awaited: Vec<Checkpoint>,
 }
 
 impl Chain {
     fn beginning(begins_audit: bool, mut awaited: Vec<Checkpoint>) -> Self {
-        // An audit without records has what every audit begins with.
+        // The checkpoint of an audit without records has the link of every audit's beginning.
         awaited.retain(|checkpoint| checkpoint.last != Link::genesis());
         Self {
             begins_audit,
@@ -294,7 +294,7 @@ impl Chain {
                     return Err(Fault::Beheaded);
                 }
             }
-            // The sessions' numbers say more than the broken link, where they say anything.
+            // A gap in a session's numbers, if there is one, says more than the broken link.
             Some(last) if *last != record.previous => return Err(gap.unwrap_or(Fault::Unlinked)),
             Some(_) => {}
         }
@@ -308,7 +308,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Notes the session's number. It begins at 1, and again at 1 where the session went on in another process.
+    /// Notes the session's number. It begins at 1, and again at 1 after the session went on in another process.
     fn gap(&mut self, record: &Record) -> Option<Fault> {
         let session = record.fields.get("sessionId")?.as_str()?;
         let session = session.to_owned();
@@ -317,7 +317,7 @@ impl Chain {
             return Some(Fault::Unnumbered { session });
         };
         let before = self.sequences.insert(session.clone(), found);
-        // What comes first in these files may have predecessors in files that were put away.
+        // A session's first record in these files may have predecessors in files that were put away.
         let before = before?;
         (found != before + 1 && found != 1).then_some(Fault::Gap {
             session,

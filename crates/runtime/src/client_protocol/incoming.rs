@@ -1,4 +1,4 @@
-//! What a voice client says. Everything in it is hostile until it has passed here.
+//! The messages of a voice client. Everything in them is hostile until it has been checked here.
 
 use super::{AUDIO_BYTES_MAX, TEXT_BYTES_MAX};
 use serde::Deserialize;
@@ -18,11 +18,11 @@ const ID_CHARACTERS_MAX: usize = 128;
 /// Entries of history; the newest are kept.
 const HISTORY_ENTRIES_MAX: usize = 200;
 
-/// Said of a call that no server has named.
+/// The error for a call id in an unknown form.
 pub const NO_CALL_ID: &str =
     "callId must be the id of a call as the server told it, such as \"call-3\"";
 
-/// Said of a standing approval that no server has named.
+/// The error for an approval id in an unknown form.
 pub const NO_APPROVAL_ID: &str = "approvalId must be the id of a standing approval as the server told it, such as \"approval-3\"";
 
 /// One message of a client, checked.
@@ -39,16 +39,16 @@ pub enum ClientMessage {
     TurnComplete,
     Confirm(ConfirmAnswer),
     Interrupt,
-    /// Stop one call.
+    /// A request to stop one call.
     Cancel(CallNumber),
-    /// Ask the user again about what this standing approval covers.
+    /// A request to revoke a standing approval: the user is asked again.
     Revoke(QuestionNumber),
     PlaybackDone,
     Stop,
     Ping,
 }
 
-/// How a client wants to be sent audio.
+/// The form in which a client wants audio.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AudioMode {
     #[default]
@@ -62,31 +62,31 @@ pub enum AudioMode {
 pub struct ConfirmAnswer {
     pub token: Sensitive<String>,
     pub approved: bool,
-    /// Why the user denies it, as they wrote it.
+    /// The user's reason for a denial, as they wrote it.
     pub reason: Option<Sensitive<String>>,
-    /// Whether an approval is to stand for calls with the same values.
+    /// Whether the approval is to stand for calls with the same values.
     pub remember: bool,
     /// What the user gives the service of a tool that asks for it.
     pub input: Option<SentInput>,
 }
 
-/// What a client wants of its session. Whether it may have it is decided elsewhere.
+/// A client's request for a session. Its rights are decided elsewhere.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Start {
     pub user_id: Option<String>,
-    /// The name of the zone in which the user lives, as the client says it.
+    /// The name of the zone in which the user lives, according to the client.
     pub time_zone: Option<String>,
-    /// The page that the user is on, as the client says it.
+    /// The page that the user is on, according to the client.
     pub page: Option<Page>,
     pub conversation_id: Option<String>,
-    /// A token with which an earlier session goes on.
+    /// The token that resumes an earlier session.
     pub resume: Option<Sensitive<String>>,
     pub history: Vec<HistoryEntry>,
     pub pending_request: Option<Sensitive<String>>,
     pub audio: AudioMode,
 }
 
-/// Why a message is not taken; the session goes on.
+/// The reason why a message is not taken; the session goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     pub code: ErrorCode,
@@ -190,7 +190,7 @@ pub fn sent_input(content: Option<Sensitive<Value>>, is_cancelled: bool) -> Opti
     (sent != SentInput::default()).then_some(sent)
 }
 
-/// Reads one text message. Fields that a message does not have are ignored, so that newer clients are understood.
+/// Reads one text message. Unknown fields are ignored, so that newer clients are understood.
 pub fn parse(text: &[u8]) -> Result<ClientMessage, Rejection> {
     // A list would pass for an object whose fields come in their order.
     if text.trim_ascii_start().starts_with(b"[") {
@@ -299,7 +299,7 @@ fn start(start: StartBody) -> Result<Start, Rejection> {
     })
 }
 
-/// An id that a client named; an empty one is none.
+/// An id that a client named; `None` for an empty one.
 fn id(text: Option<String>, name: &str) -> Result<Option<String>, Rejection> {
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         return Ok(None);
@@ -325,7 +325,7 @@ fn decode_audio(data: &str) -> Result<Vec<u8>, Rejection> {
         code: ErrorCode::BadAudio,
         message: "the audio's data is not base64".to_owned(),
     })?;
-    // Padding makes the text as long as that of one or two bytes more.
+    // Padding lets a text of one or two more bytes have the same length.
     match audio.len() > AUDIO_BYTES_MAX {
         true => Err(too_long()),
         false => Ok(audio),

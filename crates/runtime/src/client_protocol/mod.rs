@@ -12,12 +12,12 @@ pub use outgoing::{ServerMessage, of_event, of_question, of_update, offer_json, 
 
 use crate::transport::websocket::MessageLimits;
 
-/// Bytes of a text message that holds no picture.
+/// Bytes of a text message without a picture.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Largest messages of a client that may show pictures of this size.
+/// The size limits for messages of a client that may show pictures of this size.
 pub const fn message_limits(image_bytes_max: usize) -> MessageLimits {
-    /// What stands around a picture's base64.
+    /// Bytes of the message around a picture's base64.
     const AROUND_IMAGE: usize = 1_024;
     let with_image = image_bytes_max.div_ceil(3) * 4 + AROUND_IMAGE;
     MessageLimits {

@@ -1,4 +1,4 @@
-//! What the server says to a voice client, and how the core's updates and events become it: pure functions, so that the page
+//! The server's messages to a voice client, and their making from the core's updates and events: pure functions, so that the page
 //! and every other client read the same.
 
 use crate::redaction::without_sensitive;
@@ -20,11 +20,11 @@ use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 
-/// Characters of a result that a client is shown. A calendar or a list has to come whole, or a client can show it as JSON only.
+/// Characters of a result that a client is shown. Calendars and lists have to come whole, or a client can only show JSON.
 const RESULT_CHARACTERS_MAX: usize = 16_000;
 
-/// Bytes of a call's arguments that a client is shown. Longer ones are left out as a whole: a client that cannot take them
-/// would lose its session.
+/// Bytes of a call's arguments that a client is shown. Longer ones are left out as a whole: a client that cannot take them would
+/// lose its session.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
 
 /// One message to the client. Times are RFC 3339, durations are milliseconds unless the name says otherwise.
@@ -64,7 +64,7 @@ pub enum ServerMessage<'a> {
         tool: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         args: Option<Cow<'a, Arguments>>,
-        /// They are too long to be shown.
+        /// Whether the arguments are too long to be shown.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         args_omitted: bool,
         status: Cow<'a, str>,
@@ -81,15 +81,15 @@ pub enum ServerMessage<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         fraction: Option<f64>,
     },
-    /// A piece of what a running call is going to bring.
+    /// A piece of a running call's result.
     ToolOutput {
         #[serde(serialize_with = "call_name")]
         call_id: CallNumber,
-        /// From 1, one more with each piece that the handler gave.
+        /// The piece's number, from 1.
         sequence: u32,
         data: &'a Value,
     },
-    /// What came of `cancel`.
+    /// The outcome of `cancel`.
     CancelResult {
         #[serde(serialize_with = "call_name")]
         call_id: CallNumber,
@@ -104,13 +104,13 @@ pub enum ServerMessage<'a> {
         duration_ms: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         error_type: Option<ErrorType>,
-        /// Of a call that did not work: why, in the words that the model reads.
+        /// The error message of a failed call, in the words that the model reads.
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<&'a str>,
-        /// Its service has accepted it. The call finishes a second time, once the service has told how it ended.
+        /// Whether the call's service has accepted it. The call finishes a second time, once the service has reported the end.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         accepted: bool,
-        /// Of a call that was refused or cancelled, and may not have been said to have started.
+        /// The arguments of a refused or cancelled call, whose start may not have been reported.
         #[serde(skip_serializing_if = "Option::is_none")]
         args: Option<Cow<'a, Arguments>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -118,7 +118,7 @@ pub enum ServerMessage<'a> {
         /// The beginning of the result's JSON, for people.
         #[serde(skip_serializing_if = "Option::is_none")]
         result: Option<Cow<'a, str>>,
-        /// Of a call that needs an account of the user's: how the user connects it.
+        /// The way to connect the account that the call needs.
         #[serde(skip_serializing_if = "Option::is_none")]
         connect: Option<&'a Map<String, Value>>,
         #[serde(
@@ -136,14 +136,14 @@ pub enum ServerMessage<'a> {
         token: &'a str,
         tool: &'a ToolId,
         args: &'a Arguments,
-        /// Of a tool without a template its arguments are what the user decides by.
+        /// The preview of the template. Without a template the user decides by the arguments.
         #[serde(skip_serializing_if = "Option::is_none")]
         preview: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         warning: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         because: Option<&'a str>,
-        /// What the user can have remembered.
+        /// The offer to remember the approval.
         #[serde(skip_serializing_if = "Option::is_none")]
         remember: Option<Value>,
         /// What the tool's service asks, where it is no request for consent.
@@ -157,7 +157,7 @@ pub enum ServerMessage<'a> {
         ok: bool,
         response: &'a ToolResponse,
     },
-    /// The approvals that stand for calls of the session, all of them.
+    /// All approvals that stand for calls of the session.
     StandingApprovals {
         approvals: Vec<Value>,
     },
@@ -181,7 +181,7 @@ pub enum ServerMessage<'a> {
         transcripts: &'a [TranscriptEntry],
     },
     Stopped,
-    /// The provider is gone, and this is the connection that is tried next, counted from 1.
+    /// The provider's connection is lost. The next attempt at one has this number, from 1.
     Reconnecting {
         attempt: u32,
     },
@@ -199,7 +199,7 @@ pub enum ServerMessage<'a> {
     Custom {
         message: &'a Value,
     },
-    /// A message of the server's own that a built-in tool has made: an object with a `type`.
+    /// A message of the server itself, made by a built-in tool: an object with a `type`.
     #[serde(untagged)]
     Own(&'a Value),
 }
@@ -255,7 +255,7 @@ fn transcript_lines<S: Serializer>(
     }))
 }
 
-/// The message that asks the user, with the token that the answer has to bring.
+/// The message that asks the user for an approval, with the token for the answer.
 pub fn of_question<'a>(
     question: &'a ConfirmationQuestion,
     token: &'a Sensitive<String>,
@@ -277,7 +277,7 @@ pub fn of_question<'a>(
     }
 }
 
-/// What a user can have remembered with an approval, for every client.
+/// The offer to remember an approval, for every client.
 pub fn offer_json(offer: &RememberOffer) -> Value {
     json!({
         "scope": "session",
@@ -302,7 +302,7 @@ pub fn standing_json(standing: &StandingApproval) -> Value {
     })
 }
 
-/// The message that an update of the core becomes; `None` for a question, which is nothing without its token.
+/// The message for an update of the core; `None` for an approval request, which needs its token.
 pub fn of_update(update: &ClientUpdate) -> Option<ServerMessage<'_>> {
     Some(match update {
         ClientUpdate::ConfirmationRequest(_) => return None,
@@ -376,7 +376,7 @@ pub fn of_update(update: &ClientUpdate) -> Option<ServerMessage<'_>> {
     })
 }
 
-/// The message that an event of the session becomes, where clients are told of it.
+/// The message for an event of the session, if clients are told of it.
 pub fn of_event(event: &SessionEvent) -> Option<ServerMessage<'_>> {
     match event {
         SessionEvent::CallStarted(started) => Some(call_started(started)),
@@ -399,7 +399,7 @@ pub fn of_event(event: &SessionEvent) -> Option<ServerMessage<'_>> {
     }
 }
 
-/// The arguments where they are short enough, and whether they are not.
+/// The arguments if they are short enough, and whether they are too long.
 fn of_bearable_length(args: Cow<'_, Arguments>) -> (Option<Cow<'_, Arguments>>, bool) {
     let is_bearable = args.written_bytes() <= ARGUMENTS_BYTES_MAX;
     (is_bearable.then_some(args), !is_bearable)
@@ -422,8 +422,8 @@ fn call_started(started: &CallStarted) -> ServerMessage<'_> {
     }
 }
 
-/// What was asked for, without what the tool marks as sensitive. In arguments that do not fit the tool its marks may be
-/// beside what they mean, so that nothing of them is shown where there are any.
+/// The requested arguments, without the tool's sensitive ones. Invalid arguments may hold sensitive values in other places than
+/// the tool's marks, so that nothing of them is shown if the tool has marks.
 fn shown_arguments(record: &CallRecord) -> Option<Cow<'_, Arguments>> {
     let sensitive = record.tool().map_or(&[][..], |tool| &tool.sensitive);
     match record.arguments() {
@@ -433,8 +433,8 @@ fn shown_arguments(record: &CallRecord) -> Option<Cow<'_, Arguments>> {
     }
 }
 
-/// The beginning of what a call brought. Results repeat arguments, so that of a tool with sensitive ones nothing is shown. What a
-/// handler asked for is that handler's to tell.
+/// The beginning of a call's result. Results repeat arguments, so that nothing is shown for a tool with sensitive ones. Results
+/// of a handler's own calls are left to that handler.
 fn shown_result(record: &CallRecord) -> Option<Cow<'_, str>> {
     if record.parent().is_some() {
         return None;
@@ -456,14 +456,14 @@ fn shown_result(record: &CallRecord) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(format!("{}…", &text[..end])))
 }
 
-/// Why a call did not work. A message may quote arguments, so that of a tool with sensitive ones nothing is shown, as of results.
+/// The error message of a failed call. It may quote arguments, so that nothing is shown for a tool with sensitive ones.
 fn shown_message(record: &CallRecord) -> Option<&str> {
     let may_quote = record.tool().is_some_and(|tool| !tool.sensitive.is_empty());
     let error = record.response.expose().error()?;
     (record.parent().is_none() && !may_quote).then_some(&*error.message)
 }
 
-/// How the user connects what a call needs.
+/// The way to connect the account that a call needs.
 fn invitation(record: &CallRecord) -> Option<&Map<String, Value>> {
     let error = record.response.expose().error()?;
     handler::invitation(error.details.as_ref())

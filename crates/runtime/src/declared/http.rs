@@ -1,4 +1,4 @@
-//! Handlers of kind `http`: one request a call, and one that asks what became of an effect.
+//! Handlers of kind `http`: one request a call, and one to look up the outcome of an effect.
 
 use super::pieces::fetch_in_pieces;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use windlass_tool::handler_file::{
 };
 use windlass_tool::sensitive::Sensitive;
 
-/// The status by which a service says that it takes no token of a request, and has done nothing.
+/// The status of a service that refuses a request's token and has done nothing.
 const UNAUTHORIZED: u16 = 401;
 
 pub(super) fn handler(
@@ -81,15 +81,15 @@ impl Inner {
     }
 }
 
-/// Why a request of a call has no answer.
+/// The reason why a request of a call has no answer.
 enum Unsent {
     Fetch(FetchError),
     Connection(ConnectionError),
 }
 
 impl Inner {
-    /// One request, with the access token of the caller's connection where the file names one. A service that takes the token no more
-    /// has done nothing, so that it is asked once more with a new one.
+    /// One request, with the access token of the caller's connection if the file names one. A service that refuses the token has
+    /// done nothing, so it is asked once more with a new token.
     async fn ask<F>(
         &self,
         request: HttpRequest,
@@ -176,7 +176,7 @@ impl Handler for HttpFile {
         }))
     }
 
-    /// It computes for microseconds, and then waits for the network.
+    /// The handler computes for microseconds, and then waits for the network.
     fn placement(&self) -> Placement {
         Placement::Elsewhere
     }

@@ -1,5 +1,5 @@
-//! Runs the handlers that a `handler.json` declares: HTTP requests, signed webhooks, processes, and tools of MCP servers. Owns their ways out and their
-//! workers; how a request is made and an answer is read is `tool`'s.
+//! Runs the handlers that a `handler.json` declares: HTTP requests, signed webhooks, processes, and tools of MCP servers. Owns
+//! their ways out and their workers; the form of requests and the reading of answers are `tool`'s.
 
 mod http;
 mod pieces;
@@ -25,17 +25,17 @@ use windlass_tool::handler_file::{
 use windlass_tool::id::ToolId;
 use windlass_tool::sensitive::Sensitive;
 
-/// What declared handlers are given.
+/// The means of declared handlers.
 pub struct DeclaredHandlers {
     /// The folder of the artifact, to which the paths in it are relative.
     pub folder: PathBuf,
     pub processes: bool,
     pub secrets: BTreeMap<String, BoundSecret>,
-    /// Variables that tools' processes are given besides the usual ones.
+    /// Variables that tools' processes get besides the usual ones.
     pub variables: BTreeMap<ToolId, Vec<String>>,
     /// Secrets that tools' processes may ask for.
     pub granted: Grants,
-    /// Connections for whose access tokens tools' processes may ask.
+    /// Connections whose access tokens tools' processes may ask for.
     pub connections: ConnectionGrants,
     /// The hosts that access tokens of each connection may be sent to.
     pub connection_hosts: BTreeMap<String, BTreeSet<String>>,
@@ -98,7 +98,7 @@ impl DeclaredHandlers {
         .collect()
     }
 
-    /// Whether the access tokens of the connection that a file names may go where it sends them.
+    /// Whether the access tokens of the connection in a file may go to the file's address.
     fn check_connection(&self, http: &HttpHandler) -> Result<(), String> {
         let Some(name) = &http.connection else {
             return Ok(());
@@ -119,7 +119,7 @@ impl DeclaredHandlers {
         }
     }
 
-    /// The way to the one place that a file names.
+    /// The way to the one origin that a file names.
     fn way_out(&self, origin: &str) -> Result<Arc<dyn Http>, String> {
         let uri: Uri = origin
             .parse()

@@ -1,5 +1,5 @@
-//! Answers of services that come in pieces, over the way out of a declared handler: each piece is shown as it comes, and the last one is
-//! the answer. One that breaks off is none. How pieces are told apart is `tool`'s.
+//! Answers of services that come in pieces, over the way out of a declared handler: each piece is shown as it comes, and the last
+//! one is the answer. An unfinished stream of pieces is no answer. The separation of pieces is `tool`'s.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use windlass_tool::handler::{AnswerWatcher, Context, FetchError, Http, HttpAnswer, HttpRequest};
@@ -8,13 +8,13 @@ use windlass_tool::handler_file::PieceReader;
 /// Shows the pieces of one answer.
 struct Pieces {
     context: Context,
-    /// Of an answer that says that it worked and comes in pieces.
+    /// The reader of a successful answer in pieces.
     reader: Mutex<Option<PieceReader>>,
 }
 
 impl AnswerWatcher for Pieces {
     fn began(&self, status: u16, content_type: Option<&str>) {
-        // One without a body has no pieces either.
+        // An answer without a body has no pieces.
         let has_pieces = matches!(status, 200..=203 | 206..=299);
         let reader = PieceReader::of(content_type).filter(|_| has_pieces);
         *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = reader;
@@ -29,12 +29,12 @@ impl AnswerWatcher for Pieces {
 }
 
 fn show(context: &Context, piece: serde_json::Value) {
-    // The answer is whole without it.
+    // The answer is complete without the shown piece.
     let _ = context.output(piece);
 }
 
-/// One request on behalf of a call. Of an answer in pieces, those before the last are shown, and the last is its body. Its status was
-/// sent before the work was done, so that an answer without a last piece says nothing of the outcome.
+/// One request on behalf of a call. The pieces of an answer before the last are shown, and the last is its body. The status was
+/// sent before the work was done, so that an answer without a last piece leaves the outcome unknown.
 pub(super) async fn fetch_in_pieces(
     way: &dyn Http,
     request: HttpRequest,

@@ -4,19 +4,19 @@ use base64_simd::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Seconds that a signed message may be old, or ahead.
+/// Seconds by which a signed message may be old, or ahead.
 const TOLERANCE_SECONDS: u64 = 300;
-/// Bytes of a key: as the specification has it.
+/// Bytes of a key, according to the specification.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 16..=64;
 
-/// What both sides sign with.
+/// The key of both sides.
 pub struct SigningKey(Hmac<Sha256>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is no secret of Standard Webhooks; write whsec_ and 24 to 64 random bytes in base64")]
 pub struct UnfitSecret;
 
-/// Why a message is not believed.
+/// The reason why a message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SigningRefusal {
     #[error("the headers webhook-id, webhook-timestamp and webhook-signature are missing")]
@@ -56,11 +56,11 @@ impl SigningKey {
         format!("v1,{}", STANDARD.encode_to_string(mac.into_bytes()))
     }
 
-    /// Whether one of the signatures of a message is this key's, and the message is of now.
+    /// Whether one of the signatures of a message is this key's, and the message's time is current.
     ///
     /// # Errors
     ///
-    /// Why it is not believed.
+    /// The reason why the message is refused.
     pub fn verify(
         &self,
         [id, timestamp, signatures]: [&str; 3],
@@ -81,7 +81,7 @@ impl SigningKey {
             let bytes = STANDARD
                 .decode_to_vec(encoded.as_bytes())
                 .unwrap_or_default();
-            // In constant time.
+            // The comparison takes constant time.
             let mac = self.signed(id, timestamp, body);
             mac.verify_slice(&bytes).is_ok()
         };

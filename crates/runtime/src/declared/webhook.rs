@@ -1,5 +1,5 @@
-//! Handlers of kind `webhook`: one signed message a call, answered with a ToolResponse at once, or, where it changes something, with a
-//! promise of a signed message that tells how it ended.
+//! Handlers of kind `webhook`: one signed message a call. The answer is a ToolResponse at once or, for a call with an effect, a
+//! promise of a signed message with the outcome.
 
 use super::pieces::fetch_in_pieces;
 use super::signature::SigningKey;
@@ -41,7 +41,7 @@ impl WebhookFile {
         let body = serde_json::to_vec(&message)
             .map_err(|error| format!("the arguments are no JSON: {error}"))?;
         let key = context.effect_id.as_ref().map(downstream_key);
-        // The receiver knows a message that comes again by its id.
+        // The receiver recognises a repeated message by its id.
         let id = match &key {
             Some(key) => format!("msg_{key}"),
             None => format!(
@@ -78,7 +78,7 @@ impl Handler for WebhookFile {
         Some(self)
     }
 
-    /// It computes for microseconds, and then waits for the network.
+    /// The handler computes for microseconds, and then waits for the network.
     fn placement(&self) -> Placement {
         Placement::Elsewhere
     }
@@ -127,7 +127,7 @@ fn answered(answer: &HttpAnswer, context: &Context) -> HandlerResult {
     }
 }
 
-/// The beginning may say already that the call worked. If not, the service did not answer.
+/// Reads an answer that was cut off. Its beginning may say that the call worked; otherwise the service did not answer.
 fn cut_off(incomplete: &IncompleteBody) -> HandlerResult {
     let problem = incomplete.problem.clone();
     match glance(mend(&incomplete.beginning).text.as_bytes()).ok {
@@ -161,7 +161,7 @@ fn accepted(body: &[u8], effect_id: &EffectId, now_unix_ms: u64) -> Result<Succe
     })
 }
 
-/// A ToolResponse that names its effect, so that it says nothing of another one.
+/// A ToolResponse that names its effect, so that it cannot count for another one.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct NamedEffect {

@@ -1,5 +1,5 @@
-//! One call of another program: a session of one turn in a conversation that the call itself names, so that the same call is
-//! recognised when it comes again. Its caller may leave; what the call changes runs on. Knows no protocol.
+//! One call of another program: a session of one turn in a conversation that the call itself names, so that a repeat of the call
+//! is recognised. Its caller may leave; changes that the call has begun run on. Knows no protocol.
 
 use super::{DirectRequest, DirectSession, Place, TellProgress};
 use std::collections::VecDeque;
@@ -11,33 +11,33 @@ use windlass_store::{Beginner, ConversationRef, EntryNumber, NewEntry};
 use windlass_tool::envelope::{Projection, ToolResponse};
 use windlass_tool::sensitive::Sensitive;
 
-/// What such a call is made with.
+/// The parameters of a remote call.
 pub struct RemoteRequest {
     pub direct: DirectRequest,
-    /// As the ledger has it.
+    /// The conversation as the ledger has it.
     pub conversation: ConversationRef,
     pub beginner: Beginner,
-    /// The last entry of the conversation's log, where it is there already.
+    /// The last entry of the conversation's log, if the conversation exists already.
     pub after: EntryNumber,
-    /// What is written into the log before the call.
+    /// Entries for the log, before the call.
     pub entries: Vec<NewEntry>,
-    /// The user is taken to want it anew, and not to be told what came of an earlier call.
+    /// Whether the user is taken to want the call anew, and not the outcome of an earlier one.
     pub is_later: bool,
-    /// The model behind the call counts as one that has read what others wrote.
+    /// Whether the model behind the call counts as having read external content.
     pub has_external_content: bool,
-    /// Hears of progress, where somebody wants to.
+    /// The caller's receiver of progress, if it has one.
     pub progress: Option<TellProgress>,
 }
 
-/// What a call came to.
+/// The result of a remote call.
 pub struct RemoteAnswer {
-    /// Its one response. Of a call that came before, what is kept of it.
+    /// The call's one response. For a repeated call, the kept part of the earlier response.
     pub response: Arc<ToolResponse>,
-    /// What a model reads of it: cut to its length, and with what is noted beside it.
+    /// The model's view of the response: cut to its length, and with its notes.
     pub told: Option<Projection>,
 }
 
-/// How such a session ends.
+/// The end of a remote session.
 pub enum RemoteEnd {
     Answered(RemoteAnswer),
     /// The user is asked first. The request waits in the ledger under its token, also after this session.
@@ -45,12 +45,12 @@ pub enum RemoteEnd {
         question: Box<ConfirmationQuestion>,
         token: Sensitive<String>,
     },
-    /// Nobody waits for it any more.
+    /// The caller has left.
     GivenUp,
 }
 
-/// Runs the call, and ends its session. Where `left` ends first, a call that changes nothing is dropped, and one that does runs to
-/// its end: this waits for that.
+/// Runs the call, and ends its session. If `left` ends first, a call that changes nothing is dropped. A call that changes
+/// something runs to its end, and this function waits for that.
 pub async fn call_remote(
     request: RemoteRequest,
     call: IncomingCall,
@@ -107,8 +107,8 @@ pub async fn call_remote(
 }
 
 impl DirectSession {
-    /// The model has its answer, and says nothing more: the ledger is told what it has heard of. Of an answer that is lost on its way
-    /// the same call, sent again, tells.
+    /// Notes that the model has its answer and says nothing more, so that the ledger counts the outcome as delivered. If the
+    /// answer is lost on its way, the same call, sent again, gets it.
     fn model_goes_on(&mut self) {
         self.input(Input::Model(ModelEvent::GenerationComplete));
         self.input(Input::Request(RequestEvent::Sent { number: 2 }));
@@ -117,8 +117,8 @@ impl DirectSession {
         self.turn_ends();
     }
 
-    /// Ends the session and waits for the changes that it has begun. Where nothing was changed or asked, nothing is left of its
-    /// conversation.
+    /// Ends the session and waits for the changes that it has begun. If nothing was changed or asked, its conversation is
+    /// removed.
     async fn finish_remote(mut self, is_kept: bool) {
         self.input(Input::Client(ClientEvent::Stop));
         while !self.core.is_over() {

@@ -1,5 +1,5 @@
-//! What running handlers say before they end: a bounded queue from their threads to the session's task, which takes room
-//! only for what waits in it; and the way back for answers of tools that they called. Knows no call.
+//! Messages of running handlers: a bounded queue from their threads to the session's task, which takes memory only for waiting
+//! messages; and the way back for answers of tools that handlers called. Knows no call.
 
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
@@ -12,11 +12,12 @@ use windlass_tool::handler::{CapabilityFuture, HandlerMessage, Outbox, OutboxClo
 use windlass_tool::id::CallRef;
 use windlass_tool::sensitive::Sensitive;
 
-/// Messages of handlers that wait for the session. A handler that finds the queue full is told so.
+/// Messages of handlers that wait for the session. A handler that finds the queue full gets an error.
 const MESSAGES_MAX: usize = 256;
-/// Bytes of messages that wait, after which no further one is taken.
+/// Bytes of waiting messages, after which no further one is taken.
 const WAITING_BYTES_MAX: usize = 4 << 20;
-/// Bytes of one message. A longer one is not taken, however few wait, so that a handler that may send at all can send any other.
+/// Bytes of one message. The limit is the same however few wait, so that a handler that may send at all can send any message up
+/// to it.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Default)]
@@ -27,7 +28,7 @@ struct Queue {
     waiting: VecDeque<(CallRef, HandlerMessage)>,
     waiting_bytes: usize,
     waker: Option<Waker>,
-    /// Handlers that wait for the answer of a tool. Each has a message in the queue, or an open call in the core.
+    /// Handlers that wait for a tool's answer. Each has a message in the queue, or an open call in the core.
     replies: HashMap<ReplyNumber, oneshot::Sender<ToolResponse>>,
     last_reply: u64,
     is_closed: bool,
@@ -76,7 +77,7 @@ impl Messages {
         }
     }
 
-    /// Nobody takes messages any more, and nobody is answered.
+    /// Ends the queue: no more messages are taken, and no more answers are passed on.
     pub(super) fn close(&self) {
         let mut queue = self.lock();
         queue.is_closed = true;
@@ -86,7 +87,7 @@ impl Messages {
         queue.replies = HashMap::new();
     }
 
-    /// The answer that a handler waits for; it may have ended meanwhile.
+    /// Passes on the answer that a handler waits for. The handler may have ended meanwhile.
     pub(super) fn answer(&self, reply: ReplyNumber, response: Arc<ToolResponse>) {
         let waiting = self.lock().replies.remove(&reply);
         if let Some(waiting) = waiting {

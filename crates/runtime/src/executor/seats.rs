@@ -1,5 +1,5 @@
-//! How many calls wait at a time for other programs and services: a tool, a session and a tenant have a share each, and what is more
-//! waits for its turn. Knows no handler.
+//! The calls that wait at a time for other programs and services: a tool, a session and a tenant have a share of seats each, and
+//! further calls wait for their turn. Knows no handler.
 
 use super::threads::{ThreadLimits, Work};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use windlass_tool::id::{SessionId, TenantId, ToolId};
 
-/// Calls of one tool that wait for a seat. One more is refused at once.
+/// Calls of one tool that wait for a seat. A further call is refused at once.
 const WAITING_MAX: usize = 1_000;
 
 /// The seats of a process.
@@ -21,9 +21,9 @@ pub(super) struct Seats {
 
 #[derive(Debug, Default)]
 struct SeatState {
-    /// By tool, so that each has its turn.
+    /// The waiting calls by tool, so that the tools take turns.
     waiting: BTreeMap<ToolId, VecDeque<Waiter>>,
-    /// The tool that had the last turn.
+    /// The tool whose turn was last.
     last: Option<ToolId>,
     of_tool: HashMap<ToolId, usize>,
     of_session: HashMap<SessionId, usize>,
@@ -36,7 +36,7 @@ struct Waiter {
     granted: oneshot::Sender<Seat>,
 }
 
-/// A call may run. The seat is free again when this is dropped.
+/// The right of a call to run. The seat is free again when this is dropped.
 #[derive(Debug)]
 pub(super) struct Seat {
     seats: Arc<Seats>,
@@ -51,7 +51,7 @@ impl Drop for Seat {
         release(&mut state.of_tenant, &self.work.tenant);
         let granted = self.seats.grant(&mut state);
         drop(state);
-        // Told without the lock: who has stopped waiting drops the seat at once.
+        // Seats are sent without the lock: the seat of a waiter that has left is dropped at once.
         for (waiter, seat) in granted {
             drop(waiter.send(seat));
         }
@@ -70,7 +70,7 @@ impl Seats {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A seat, once there is one. `None` where too many wait already.
+    /// Waits for a seat. `None` if too many calls wait already.
     pub(super) async fn take(self: &Arc<Self>, work: Work) -> Option<Seat> {
         let granted = {
             let mut state = self.lock();
@@ -115,7 +115,7 @@ impl Seats {
         }
     }
 
-    /// Gives what is free to those that wait, each tool in its turn.
+    /// Grants free seats to waiting calls, each tool in its turn.
     fn grant(self: &Arc<Self>, state: &mut SeatState) -> Vec<(oneshot::Sender<Seat>, Seat)> {
         let mut granted = Vec::new();
         while let Some(waiter) = self.next(state) {

@@ -1,5 +1,5 @@
-//! The threads on which handlers run that do not promise to return at once: bounded in number, shared out per tool and session,
-//! and written off where a handler does not give one back in its time. Knows no call and no outcome.
+//! The threads for handlers that do not promise to return at once: bounded in number, shared out per tool and session, and
+//! written off if a handler does not return one in its time. Knows no call and no outcome.
 
 use super::seats::Seats;
 use futures_util::FutureExt;
@@ -15,25 +15,25 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use windlass_tool::id::{SessionId, TenantId, ToolId};
 
-/// How often it is looked whether a thread is held for too long.
+/// Pause between the watchdog's looks for threads that are held for too long.
 const WATCH_PAUSE: Duration = Duration::from_millis(100);
-/// Looks at nothing after which the watchdog's thread ends.
+/// Looks without a held thread after which the watchdog's thread ends.
 const IDLE_LOOKS_MAX: u32 = 100;
-/// What a handler is given beyond its time before its thread is written off, so that one that ends in time never loses it.
+/// Time beyond a handler's own before its thread is written off, so that a handler that ends in time never loses it.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// How many threads handlers may hold.
+/// Limits of the threads that handlers may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadLimits {
-    /// At a time, without those that were written off.
+    /// Threads at a time, without written-off ones.
     pub threads_max: usize,
-    /// By one tool, those among them that were written off.
+    /// Threads of one tool, written-off ones included.
     pub tool_threads_max: usize,
-    /// The same by one session.
+    /// Threads of one session, written-off ones included.
     pub session_threads_max: usize,
-    /// The same by all sessions of one tenant.
+    /// Threads of all sessions of one tenant, written-off ones included.
     pub tenant_threads_max: usize,
-    /// Written-off threads that others take the places of.
+    /// Written-off threads that others have replaced.
     pub written_off_max: usize,
 }
 
@@ -49,7 +49,7 @@ impl Default for ThreadLimits {
     }
 }
 
-/// For whom a thread works, and for how long.
+/// The holders of a thread, and its time.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) tool: ToolId,
@@ -58,11 +58,11 @@ pub(super) struct Work {
     pub(super) time: Duration,
 }
 
-/// Earlier calls of the tool, or of the session, hold all of its threads and do not give them back.
+/// Earlier calls of the tool, or of the session, hold all of its threads and do not return them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exhausted;
 
-/// A handler's panic, as it is caught.
+/// A handler's caught panic.
 pub(super) type Panic = Box<dyn std::any::Any + Send>;
 
 /// All threads of the process for handlers, and the seats of calls that wait for other programs.
@@ -88,7 +88,7 @@ impl HandlerThreads {
         &self.1
     }
 
-    /// Polls a future on these threads only. Within a runtime, whose threads for blocking work these are.
+    /// Polls a future on these threads only. Call it within a runtime, whose threads for blocking work these are.
     pub(super) fn run<T: Send + 'static>(
         &self,
         work: Work,
@@ -101,7 +101,7 @@ impl HandlerThreads {
         let (sender, result) = oneshot::channel();
         let task = async move {
             let result = AssertUnwindSafe(future).catch_unwind().await;
-            // The caller may have given it up.
+            // The caller may have given the result up.
             let _ = sender.send(result);
         };
         let job = Arc::new(Job {
@@ -116,7 +116,7 @@ impl HandlerThreads {
     }
 }
 
-/// What runs on these threads. It is given up where this is dropped.
+/// A future on these threads. Dropping this value gives it up.
 #[derive(Debug)]
 pub(super) struct Running<T> {
     job: Arc<Job>,
@@ -124,7 +124,7 @@ pub(super) struct Running<T> {
 }
 
 impl<T> Future for Running<T> {
-    /// `None` where it was given up.
+    /// `None` if the future was given up.
     type Output = Option<Result<T, Panic>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -152,7 +152,7 @@ struct Job {
 enum JobState {
     Resting(Task),
     Queued(Task),
-    /// To be dropped by the next thread: that, too, is code of a handler.
+    /// A task that the next thread drops: dropping, too, runs code of a handler.
     GivenUp(Task),
     Running {
         is_woken: bool,
@@ -242,7 +242,7 @@ impl Job {
         }
     }
 
-    /// A task that panics while it is dropped harms nobody else.
+    /// Drops a task. A panic in that harms nothing else.
     fn end(&self, task: Task) {
         let _ = std::panic::catch_unwind(AssertUnwindSafe(move || drop(task)));
         *self.lock() = JobState::Over;
@@ -257,15 +257,15 @@ struct Pool {
 
 #[derive(Debug, Default)]
 struct PoolState {
-    /// What waits for a thread, by tool, so that each has its turn.
+    /// Jobs that wait for a thread, by tool, so that the tools take turns.
     queues: BTreeMap<ToolId, VecDeque<Arc<Job>>>,
-    /// The tool that had the last turn.
+    /// The tool whose turn was last.
     last: Option<ToolId>,
     held: HashMap<u64, HeldThread>,
     of_tool: HashMap<ToolId, usize>,
     of_session: HashMap<SessionId, usize>,
     of_tenant: HashMap<TenantId, usize>,
-    /// Threads that work or look for work, without those that were written off.
+    /// Threads that work or look for work, without written-off ones.
     workers: usize,
     written_off: usize,
     next_number: u64,
@@ -306,7 +306,7 @@ impl Pool {
         self.see_to_workers(&mut state, &runtime);
     }
 
-    /// Has one more thread look for work, where there may be one. It ends at once where nothing may be begun.
+    /// Starts one more thread if the limit allows it and jobs wait. The thread ends at once if no job may begin.
     fn see_to_workers(self: &Arc<Self>, state: &mut PoolState, runtime: &Handle) {
         if state.workers < self.limits.threads_max && !state.queues.is_empty() {
             state.workers += 1;
@@ -315,7 +315,7 @@ impl Pool {
         }
     }
 
-    /// The life of one thread.
+    /// The loop of one thread.
     fn work(self: &Arc<Self>) {
         while let Some((number, job)) = self.begin() {
             job.advance();
@@ -390,7 +390,7 @@ impl Pool {
         job
     }
 
-    /// Gives the thread back; whether it may go on.
+    /// Returns the thread. The result says whether the thread may go on.
     fn end(self: &Arc<Self>, number: u64, job: &Job) -> bool {
         let mut state = self.lock();
         let held = state.held.remove(&number);
@@ -400,7 +400,7 @@ impl Pool {
         let is_written_off = held.is_some_and(|held| held.is_written_off);
         if is_written_off {
             state.written_off -= 1;
-            // Another thread has its place; what it held may be had by others now.
+            // Another thread has replaced this one; its shares are free for others now.
             self.see_to_workers(&mut state, &job.runtime);
             let Work { tool, session, .. } = &job.work;
             tracing::info!(%tool, %session, "a handler has given back the thread that was written off");
@@ -408,7 +408,7 @@ impl Pool {
         !is_written_off
     }
 
-    /// Writes off what is held for too long; whether anything is held.
+    /// Writes off threads that are held for too long. Returns whether any thread is held.
     fn look(self: &Arc<Self>) -> bool {
         let now = Instant::now();
         let mut guard = self.lock();
@@ -449,7 +449,7 @@ fn release<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
     }
 }
 
-/// A thread of its own: the runtime's may be what hangs. Whether it could be started.
+/// Starts a thread of its own, because the runtime's threads may be the ones that hang. Returns whether it started.
 fn watch(pool: Weak<Pool>) -> bool {
     let watchdog = std::thread::Builder::new().name("handler-watchdog".to_owned());
     let started = watchdog.spawn(move || {
@@ -493,7 +493,7 @@ mod tests {
         written_off_max: 8,
     };
 
-    /// Blocks its thread until the sender is dropped or says something.
+    /// Blocks its thread until the sender is dropped or sends something.
     fn hang() -> (mpsc::Sender<()>, impl Future<Output = ()> + Send + 'static) {
         let (release, gate) = mpsc::channel();
         let hang = async move {
@@ -517,12 +517,12 @@ mod tests {
             threads.0.lock().of_tool[&ToolId::parse("hangs").unwrap()],
             2
         );
-        // Once they are let go of, all of them have their turn.
+        // Once the hung calls are released, all of them have their turn.
         for (release, running) in hung {
             drop(release);
             running.await.unwrap().unwrap();
         }
-        // A thread is given back after its result.
+        // A thread is returned after its result.
         while !threads.0.lock().held.is_empty() {
             tokio::task::yield_now().await;
         }
@@ -568,7 +568,7 @@ mod tests {
     #[tokio::test]
     async fn what_waits_holds_no_thread_and_is_dropped_where_it_is_given_up() {
         let threads = HandlerThreads::new(LIMITS);
-        // Whichever waits first goes on first, so that all are let go at once.
+        // The first to wait goes on first, so all are released at once.
         let (waits, mut begun) = (Arc::new(tokio::sync::Semaphore::new(0)), Vec::new());
         for _ in 0..50 {
             let waits = waits.clone();

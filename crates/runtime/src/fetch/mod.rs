@@ -1,5 +1,5 @@
-//! Outbound HTTP for tools. Owns the way out: only to listed hosts, at addresses that were checked and are then connected to,
-//! within limits of size and time. Knows no tool.
+//! Outbound HTTP for tools. Owns the way out: only to listed hosts, at addresses that were checked before the connection, within
+//! limits of size and time. Knows no tool.
 
 mod places;
 
@@ -34,29 +34,29 @@ use windlass_tool::handler::{
 /// Redirects that are followed.
 const REDIRECTS_MAX: usize = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Room for the head of an answer.
+/// Bytes for the head of an answer.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Addresses of one name that a proxy is asked for.
+/// Addresses of one name for which a proxy is asked.
 const PROXIED_ADDRESSES_MAX: usize = 3;
 const KEPT_CONNECTIONS_MAX: usize = 16;
 const KEPT_FOR: Duration = Duration::from_secs(20);
 
-/// What one request may take.
+/// Limits of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchLimits {
     pub timeout: Duration,
     /// Bytes of an answer's body.
     pub body_bytes_max: usize,
-    /// A proxy finds the addresses of listed names, and has to keep requests from those that are not public.
+    /// Whether a proxy resolves listed names. It then has to keep requests from addresses that are not public.
     pub proxy_resolves_names: bool,
 }
 
-/// Finds the addresses of a name. Tests bring their own.
+/// Resolves names to addresses. Tests bring their own.
 pub trait Resolver: Send + Sync {
     fn resolve(&self, host: &str, port: u16) -> CapabilityFuture<std::io::Result<Vec<SocketAddr>>>;
 }
 
-/// The system's own.
+/// The system's resolver.
 pub struct SystemResolver;
 
 impl Resolver for SystemResolver {
@@ -73,7 +73,7 @@ impl Resolver for SystemResolver {
 pub struct Fetcher {
     places: Arc<Places>,
     limits: FetchLimits,
-    /// Sends a request again only where nothing of it was written, so that none is served twice.
+    /// The client. It sends a request again only if nothing of it was written, so that no request is served twice.
     client: Client<Connector, Full<Bytes>>,
 }
 
@@ -119,7 +119,7 @@ impl Fetcher {
             body: body.into(),
         };
         let is_change = !matches!(asked.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        // The first place has done its part, whatever becomes of the way on.
+        // The first host has done its part, whatever becomes of the redirects.
         let on_the_way = |error: FetchError, hop: usize| match is_change && hop > 0 {
             true => FetchError::Unanswered(error.to_string()),
             false => error,
@@ -151,7 +151,7 @@ impl Fetcher {
         }
     }
 
-    /// A URL to which requests may go.
+    /// A URL that requests may go to.
     fn uri(&self, url: &str) -> Result<Uri, FetchError> {
         let without_fragment = url.split('#').next().unwrap_or_default();
         let uri: Uri = without_fragment
@@ -208,7 +208,7 @@ impl Fetcher {
 }
 
 impl Fetcher {
-    /// What a proxy is shown that passes the request itself on.
+    /// The credentials for a proxy that passes the request itself on.
     fn forwarding(&self, uri: &Uri) -> Result<Option<HeaderValue>, FetchError> {
         if let Places::Listed(_) = *self.places {
             return Ok(None);
@@ -221,7 +221,7 @@ impl Fetcher {
     }
 }
 
-/// The time that one request has, with all places that it is led to.
+/// The time of one request, with all its redirects.
 struct Within {
     time: Duration,
     until: Instant,
@@ -269,7 +269,7 @@ async fn whole(
     })
 }
 
-/// A way out, as tools are given it.
+/// A way out, in the form for tools.
 pub struct WayOut(pub Arc<Fetcher>);
 
 impl WayOut {
@@ -313,8 +313,8 @@ struct PendingRequest {
 }
 
 impl PendingRequest {
-    /// As browsers do: what was posted is asked for at the new place, unless the answer says to send it there. What proves who
-    /// asks goes to no other host.
+    /// Follows a redirect as browsers do: a posted request becomes a GET at the new place, unless the answer says to send it
+    /// there. Credentials go to no other host.
     fn follow(&mut self, status: u16, uri: Uri) {
         let becomes_get = match status {
             303 => self.method != Method::HEAD,
@@ -354,7 +354,7 @@ fn method_of(method: &str) -> Result<Method, FetchError> {
     }
 }
 
-/// What belongs to the connection is not the caller's to say.
+/// Headers of the connection, which a caller may not set.
 const OF_CONNECTION: [&str; 12] = [
     "accept-encoding",
     "connection",
@@ -388,7 +388,7 @@ fn headers_of(headers: &[(String, String)]) -> Result<HeaderMap, FetchError> {
         value.set_sensitive(true);
         map.append(header, value);
     }
-    // What is packed nobody here unpacks.
+    // Answers are requested uncompressed, because nothing here decompresses them.
     map.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if !map.contains_key(http::header::USER_AGENT) {
         let agent = concat!("windlass/", env!("CARGO_PKG_VERSION"));
@@ -409,7 +409,7 @@ fn failed(error: &hyper_util::client::legacy::Error) -> FetchError {
     }
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
 enum Unconnected {
     #[error("{0}")]
@@ -418,7 +418,7 @@ enum Unconnected {
     Failed(#[from] ConnectError),
 }
 
-/// Looks a name up once, judges every address of it, and connects to one of those, itself or through a proxy.
+/// Looks a name up once, judges every address of it, and connects to one of them, itself or through a proxy.
 #[derive(Clone)]
 struct Connector {
     places: Arc<Places>,
@@ -433,7 +433,7 @@ impl Connector {
             .ok_or_else(|| Unconnected::Refused("the URL has no host".to_owned()))?;
         let proxy = address.proxy()?;
         match (&*self.places, &proxy) {
-            // Whatever the address is: the author chose the place, so that nothing is judged.
+            // No address is judged here: the author chose the place.
             (Places::Named(_), Some(_)) => return Ok(open(&address).await?),
             (Places::Listed(_), Some(proxy)) if self.proxy_resolves_names => {
                 if let Ok(literal) = address.host.parse() {
@@ -480,7 +480,7 @@ impl Connector {
     }
 }
 
-/// Through a proxy to an address that was judged. By name, the proxy would look it up again and could come to another.
+/// Connects through a proxy to a judged address. By name, the proxy would look it up again and might reach another address.
 async fn through(
     proxy: &Proxy,
     address: &Address,

@@ -1,4 +1,4 @@
-//! Where tools may go: hosts with their ports, and which addresses are nobody's business outside this machine or its network.
+//! The places that tools may reach: hosts with their ports, and the addresses that are private to this machine or its network.
 //! Opens no connection.
 
 use http::Uri;
@@ -7,10 +7,10 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A host, and its port where one is named.
+/// A host, and its port if one is named.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
-    /// In small letters; an address of version 6 without brackets.
+    /// The host in small letters; an IPv6 address without brackets.
     host: String,
     port: Option<u16>,
     is_secure: bool,
@@ -21,7 +21,7 @@ pub struct Endpoint {
 pub struct UnfitPlace;
 
 impl Endpoint {
-    /// The place of a URL with `http` or `https`, without a user in it.
+    /// The endpoint of a URL with `http` or `https`, without a user in it.
     pub(crate) fn of(uri: &Uri) -> Option<Self> {
         let is_secure = match uri.scheme_str()? {
             "http" => false,
@@ -39,12 +39,12 @@ impl Endpoint {
         })
     }
 
-    /// The same of a URL as it is written.
+    /// The same for the text of a URL.
     pub fn of_url(url: &str) -> Option<Self> {
         Self::of(&url.parse().ok()?)
     }
 
-    /// The one that is named, or the usual one.
+    /// The named port, or the scheme's usual one.
     pub(super) fn port(&self) -> u16 {
         self.port.unwrap_or(if self.is_secure { 443 } else { 80 })
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Endpoint {
 impl FromStr for Endpoint {
     type Err = UnfitPlace;
 
-    /// `HOST` or `HOST:PORT`; an address of version 6 in brackets, or alone.
+    /// `HOST` or `HOST:PORT`; an IPv6 address in brackets, or alone.
     fn from_str(text: &str) -> Result<Self, UnfitPlace> {
         let text = text.trim();
         let (host, port) = match (text.parse::<Ipv6Addr>(), text.rsplit_once(':')) {
@@ -93,12 +93,12 @@ impl FromStr for Endpoint {
     }
 }
 
-/// Where one way out leads.
+/// The destinations of one way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Places {
-    /// Those that the operator lists. An address that is not public has to be listed itself.
+    /// The endpoints that the operator lists. An address that is not public has to be listed itself.
     Listed(BTreeSet<Endpoint>),
-    /// One that a tool's own file names, whatever its address is: the author chose it, and no model can change it.
+    /// The endpoint that a tool's own file names, whatever its address: the author chose it, and no model can change it.
     Named(Endpoint),
 }
 
@@ -117,7 +117,7 @@ impl Places {
     }
 }
 
-/// Without a port, the usual ones are meant.
+/// Whether the ports agree. An entry without a port means the usual ones.
 fn fits_port(known: &Endpoint, place: &Endpoint) -> bool {
     match known.port {
         Some(port) => port == place.port(),
@@ -125,7 +125,7 @@ fn fits_port(known: &Endpoint, place: &Endpoint) -> bool {
     }
 }
 
-/// Why an address of a place is not connected to, if it is not.
+/// The reason why an address of a place is refused; `None` if it may be connected to.
 pub(super) fn address_refusal(
     places: &Places,
     place: &Endpoint,
@@ -151,7 +151,7 @@ pub(super) fn address_refusal(
     })
 }
 
-/// Which kind of address it is, where it is none of the public network.
+/// The kind of an address outside the public network; `None` for a public address.
 fn not_public(address: IpAddr) -> Option<&'static str> {
     match address.to_canonical() {
         IpAddr::V4(address) => not_public_4(address),
@@ -190,7 +190,7 @@ fn not_public_6(address: Ipv6Addr) -> Option<&'static str> {
         0xfe80..=0xfebf => Some("a link-local address"),
         0xfec0..=0xfeff => Some("a private network"),
         0xff00.. => Some("no place to go to"),
-        // Addresses of version 4 in other clothes.
+        // IPv4 addresses in IPv6 forms.
         0x0064 if second == 0xff9b => {
             inside(seventh, eighth).or((third != 0).then_some("a private network"))
         }
@@ -206,7 +206,7 @@ fn not_public_6(address: Ipv6Addr) -> Option<&'static str> {
     }
 }
 
-/// What a redirect's target is, seen from the place that gave it.
+/// The URL of a redirect's target, resolved against the place that sent it.
 pub(super) fn resolved_against(base: &Uri, target: &str) -> String {
     let scheme = base.scheme_str().unwrap_or("https");
     let authority = base.authority().map_or("", |authority| authority.as_str());

@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::SystemTime;
 use windlass_tool::private;
 
-/// What the names of journals end in.
+/// The end of journals' names.
 const SUFFIX: &str = ".journal.jsonl";
 
 pub(super) enum Piece {
@@ -17,11 +17,11 @@ pub(super) enum Piece {
         name: Arc<str>,
         text: Vec<u8>,
     },
-    /// The journal with this name is over.
+    /// The journal with this name has ended.
     End {
         name: Arc<str>,
     },
-    /// No journal goes on.
+    /// All journals have ended.
     Close,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn write_all(pieces: &Receiver<Piece>, folder: &Path, files_max: usiz
                     Some(open) => open.write_all(&text),
                     None => Ok(()),
                 };
-                // A journal with a hole would not be the session's; what is there stays good to replay.
+                // A journal with a gap would not be the session's. The part before the gap can still be replayed.
                 if kept(written).is_none() {
                     *file = None;
                 }

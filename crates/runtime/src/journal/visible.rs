@@ -1,5 +1,5 @@
-//! What a journal may show of a session's inputs: all but the arguments that tools mark as sensitive, and what holds their
-//! values. Knows no file.
+//! The parts of a session's inputs that a journal may show: all but the arguments that tools mark as sensitive, and the texts
+//! that hold their values. Knows no file.
 
 use crate::redaction::{Secrets, without_sensitive};
 use serde_json::Value;
@@ -15,18 +15,18 @@ use windlass_tool::id::ToolId;
 use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::sensitive::Sensitive;
 
-/// What one session's journal shows.
+/// The visible part of one session's inputs.
 pub(super) struct Visible {
     registry: Arc<Registry>,
-    /// What was left out so far.
+    /// Values that were left out so far.
     secrets: Secrets,
 }
 
 /// An input with some parts left out.
 pub(super) struct Shown {
-    /// `None` where nothing of it can be shown.
+    /// `None` if no part of the input may be shown.
     pub(super) input: Option<Input>,
-    /// The tool for whose sake the journal is partial from here on.
+    /// The tool whose sensitive arguments make the journal partial from here on.
     pub(super) tool: Option<ToolId>,
 }
 
@@ -38,11 +38,11 @@ impl Visible {
         }
     }
 
-    /// An input without what must not be shown; `None` where nothing has to be left out.
+    /// An input without its hidden parts; `None` if nothing has to be left out.
     pub(super) fn of(&mut self, input: &Input) -> Option<Shown> {
         let (shown, tool) = match input {
             Input::Client(ClientEvent::Image { mime_type, .. }) => {
-                // What the core does with an image does not depend on its data.
+                // The core's handling of an image does not depend on its data.
                 let shown = Input::Client(ClientEvent::Image {
                     mime_type: mime_type.clone(),
                     data: Sensitive(Arc::from([])),
@@ -56,7 +56,7 @@ impl Visible {
                 let (calls, tool) = self.calls(calls)?;
                 (Input::Model(ModelEvent::Calls(calls)), tool)
             }
-            // What is not the session's own comes with rows of the ledger.
+            // These inputs carry rows of the ledger, which may come from other sessions.
             Input::Began(_)
             | Input::Answered { .. }
             | Input::Decided { .. }
@@ -116,7 +116,8 @@ impl Visible {
         })
     }
 
-    /// Calls without sensitive arguments. Of one that does not fit its tool, or has none, nobody can say which are.
+    /// Calls without sensitive arguments. A call that does not fit its tool, or has none, loses all its arguments: their
+    /// sensitive parts cannot be found.
     fn calls(&mut self, calls: &[IncomingCall]) -> Option<(Vec<IncomingCall>, ToolId)> {
         let mut shown = calls.to_vec();
         let mut tool_of_sensitive = None;
@@ -148,7 +149,8 @@ impl Visible {
         Some((shown, tool_of_sensitive?))
     }
 
-    /// What a handler calls another tool with, as of a model's call. What is no object is no tool's arguments.
+    /// A handler's arguments for another tool, treated like those of a model's call. A value that is no object is no tool's
+    /// arguments.
     fn nested(&mut self, name: &Arc<str>, arguments: &Value) -> Option<(Value, ToolId)> {
         let arguments = arguments.as_object()?.clone();
         let call = IncomingCall {
@@ -161,8 +163,8 @@ impl Visible {
         Some((Value::Object(shown.to_map()), tool))
     }
 
-    /// Leaves out of rows of the ledger the arguments that tools mark as sensitive, and what came of calls with such: nobody knows here
-    /// what they brought back of those. The tool for whose sake something is left out.
+    /// Leaves the sensitive arguments out of rows of the ledger, and the results of calls with such arguments: a result may
+    /// repeat them. Returns the tool for whose sake something was left out.
     fn hide_rows(&mut self, input: &mut Input) -> Option<ToolId> {
         let mut hidden = None;
         match input {
@@ -171,7 +173,7 @@ impl Visible {
                     hidden = self.hide(id, arguments).then(|| id.clone()).or(hidden);
                 }
                 if let Some(saved) = &mut began.saved {
-                    // Which tool's words wait there to be said, nobody knows any more.
+                    // The pending words may be any tool's.
                     let marking = marking(&self.registry).map(|tool| tool.id.clone());
                     if marking.is_some() && saved.forget_pending_words() {
                         hidden = hidden.or(marking);
@@ -260,7 +262,7 @@ impl Visible {
             is_less |= self.hide_text(&tool, &mut earlier.arguments);
         }
         if is_less {
-            // It may show them.
+            // The preview may show sensitive arguments.
             question.preview.0.clear();
         }
         is_less.then_some(tool)
@@ -275,7 +277,7 @@ impl Visible {
         is_less.then_some(tool)
     }
 
-    /// The same of arguments as the ledger has them. Of those that nobody can read nothing stays.
+    /// The same for arguments in the ledger's form. Unreadable arguments are left out as a whole.
     fn hide_text(&mut self, tool: &ToolId, text: &mut Sensitive<String>) -> bool {
         let read = serde_json::from_str::<Arguments>(text.expose());
         let is_read = read.is_ok();
@@ -301,7 +303,7 @@ impl Visible {
         is_less
     }
 
-    /// What a tool brings or says, without texts that hold what was left out of a call.
+    /// A tool's result or message, without texts that hold hidden arguments.
     fn without_values(&self, input: &Input) -> Option<Shown> {
         if self.secrets.is_empty() {
             return None;
@@ -314,13 +316,13 @@ impl Visible {
     }
 }
 
-/// A tool that marks arguments as sensitive, where there is one.
+/// A tool that marks arguments as sensitive, if there is one.
 fn marking(registry: &Registry) -> Option<&Arc<Tool>> {
     let mut versions = registry.all_versions();
     versions.find(|tool| !tool.sensitive.is_empty())
 }
 
-/// Whether a tool takes these arguments, so that its pointers say all of where in them something sensitive is.
+/// Whether the arguments fit the tool, so that its pointers find every sensitive part in them.
 fn fits(tool: &Tool, arguments: &Arguments) -> bool {
     let mut completed = arguments.clone();
     tool.parameters.apply_defaults(&mut completed);

@@ -1,7 +1,8 @@
 //! The way of a call to a server, whatever it asks there: room for it, the connection of its user, and what it comes to where there is no
 //! answer. Knows no method of the protocol.
 
-use super::link::AskError;
+use super::link::{AskError, Link};
+use super::message::UNSUPPORTED_VERSION;
 use super::result::{self, not_begun};
 use super::server::{McpServer, Ready};
 use std::sync::Arc;
@@ -174,10 +175,8 @@ async fn call<E: Exchange>(
             Err(NoAnswer::Failed(failure)) => return Err(failure.into()),
             Err(NoAnswer::Asking(error)) => error,
         };
-        // The server did nothing, so that the same call may go to its next session.
-        if let AskError::SessionOver = error
-            && std::mem::take(&mut is_first)
-        {
+        // The server did nothing, so that the same call may go over the next connection.
+        if is_of_another_time(&error, &ready.link) && std::mem::take(&mut is_first) {
             server.forget(&ready);
             continue;
         }
@@ -194,5 +193,15 @@ async fn call<E: Exchange>(
             }
             _ => NoResult::Failed(failure),
         });
+    }
+}
+
+/// Whether a server over HTTP is no longer the one that the connection was made with: it has forgotten the session, or speaks another
+/// version of the protocol. A program does not change while it runs.
+fn is_of_another_time(error: &AskError, link: &Link) -> bool {
+    match error {
+        AskError::SessionOver => true,
+        AskError::Refused(refusal) => refusal.code == UNSUPPORTED_VERSION && !link.is_process(),
+        AskError::NotSent(_) | AskError::Lost(_) | AskError::Status(_) => false,
     }
 }

@@ -9,6 +9,7 @@ use super::message::{
 use super::process::LISTENING;
 use crate::worker::wire::{self, RpcError};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -17,6 +18,7 @@ use windlass_tool::error::FailureKind;
 /// The requests that come before every other one.
 const DISCOVER: u64 = 1;
 const INITIALIZE: u64 = 2;
+const DISCOVER_AGAIN: u64 = 3;
 
 /// Why there is no connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,13 +158,14 @@ pub(super) async fn open_http(wire: Wire, until: Instant) -> Result<Link, NotOpe
 }
 
 async fn discover(wire: &Wire, until: Instant) -> Probed {
-    let revision = Revision::Stateless;
-    let params = json!({ "_meta": revision.meta() });
-    let asked = match Asked::new(DISCOVER, "server/discover", &params, until) {
-        Ok(asked) => asked,
-        Err(error) => return Probed::Failed(NotOpened::of(&error)),
+    let asked = match ask_discover(wire, DISCOVER, until).await {
+        // Of several servers at one address one may know the revision that another has just refused.
+        Err(AskError::Refused(refusal)) if names(&refusal, &[STATELESS]) => {
+            ask_discover(wire, DISCOVER_AGAIN, until).await
+        }
+        asked => asked,
     };
-    let error = match wire.ask(asked, Some(&revision)).await {
+    let error = match asked {
         Ok(result) => {
             return match object::<Discovered>(&result) {
                 Some(discovered) => chosen(discovered),
@@ -180,6 +183,21 @@ async fn discover(wire: &Wire, until: Instant) -> Probed {
         error if is_of_older(error, wire) => Probed::Older,
         error => Probed::Failed(NotOpened::of(error)),
     }
+}
+
+async fn ask_discover(wire: &Wire, id: u64, until: Instant) -> Result<Box<RawValue>, AskError> {
+    let revision = Revision::Stateless;
+    let params = json!({ "_meta": revision.meta() });
+    let asked = Asked::new(id, "server/discover", &params, until)?;
+    wire.ask(asked, Some(&revision)).await
+}
+
+/// Whether a server that refuses a version says that it speaks one of these.
+fn names(refusal: &RpcError, known: &[&str]) -> bool {
+    let versions = refusal.data.as_ref().and_then(|data| data.get("supported"));
+    let mut versions = versions.and_then(Value::as_array).into_iter().flatten();
+    refusal.code == UNSUPPORTED_VERSION
+        && versions.any(|version| known.iter().any(|known| version == known))
 }
 
 /// Whether a server fails so that knows neither the method nor its headers: some say it with one status, some with another, and some
@@ -209,10 +227,7 @@ fn chosen(discovered: Discovered) -> Probed {
 
 /// What a server says that does not speak the newer revision.
 fn supported(refusal: &RpcError) -> Probed {
-    let versions = refusal.data.as_ref().and_then(|data| data.get("supported"));
-    let mut versions = versions.and_then(Value::as_array).into_iter().flatten();
-    let is_known = |version: &Value| HANDSHAKES.iter().any(|known| version == known);
-    match versions.any(is_known) {
+    match names(refusal, &HANDSHAKES) {
         true => Probed::Older,
         false => Probed::Failed(speaks_neither()),
     }
@@ -252,7 +267,7 @@ async fn handshake(wire: &Wire, until: Instant) -> Result<Shaken, NotOpened> {
 const TOLD_WITHIN: Duration = Duration::from_secs(10);
 
 async fn shaken(wire: Wire, Shaken { version, offers }: Shaken) -> Link {
-    let link = Link::new(wire, Revision::Handshake(version), offers, INITIALIZE);
+    let link = Link::new(wire, Revision::Handshake(version), offers, DISCOVER_AGAIN);
     let mut line = b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}".to_vec();
     match &link.wire {
         Wire::Process(process) => {
@@ -272,7 +287,7 @@ async fn shaken(wire: Wire, Shaken { version, offers }: Shaken) -> Link {
 fn stateless(wire: Wire, discovered: &Discovered) -> Link {
     let tells = discovered.capabilities.pointer("/tools/listChanged");
     let offers = Offers::of(&discovered.capabilities);
-    let link = Link::new(wire, Revision::Stateless, offers, INITIALIZE);
+    let link = Link::new(wire, Revision::Stateless, offers, DISCOVER_AGAIN);
     // Over HTTP that would take a connection of its own: there the list is asked for again after a time.
     if let (Wire::Process(process), Some(Value::Bool(true))) = (&link.wire, tells) {
         let params = json!({

@@ -1,5 +1,5 @@
-//! The versions of each tool side by side: what each has done, with how sure that is, and how each differs from the lowest.
-//! `GET /api/tools/stats?by=version` shows it. Knows no version's meaning.
+//! The versions of each tool side by side: the results of each with their certainty, and the difference of each from the lowest
+//! version. `GET /api/tools/stats?by=version` shows it. Knows no version's meaning.
 
 use super::interval::{self, Difference, Interval, SAMPLE_MIN, Share};
 use super::samples::Samples;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use windlass_tool::version::Version;
 
-/// Calls of one user resemble each other. Of so few users the intervals are too narrow.
+/// Calls of one user resemble each other. With fewer users than this the intervals are too narrow.
 const FEW_USERS: usize = 10;
 
 pub(super) fn by_version(counted: &Counted) -> Value {
@@ -87,13 +87,13 @@ fn of_version(counts: &ToolCounts) -> Value {
     })
 }
 
-/// Tokens as they are reckoned everywhere: four characters each.
+/// Tokens in the usual estimate: four characters each.
 fn tokens(characters: &Samples) -> Vec<u32> {
     let sorted = characters.sorted().into_iter();
     sorted.map(|characters| characters.div_ceil(4)).collect()
 }
 
-/// Of sorted values.
+/// The percentiles of sorted values.
 fn spread(sorted: &[u32]) -> Value {
     let rank = |percent: usize| {
         let rank = (sorted.len() * percent).div_ceil(100);

@@ -1,47 +1,47 @@
-//! What a sample says of the whole: intervals that hold the true value in 95 of 100 cases, and whether two samples differ. Knows no
-//! tool.
+//! Conclusions from a sample to the whole: intervals that hold the true value in 95 of 100 cases, and whether two samples differ.
+//! Knows no tool.
 //!
 //! A share has Wilson's score interval (E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
-//! Journal of the American Statistical Association 22, 1927), and the difference of two shares the one that R. G. Newcombe makes
-//! of two of those ("Interval estimation for the difference between independent proportions", Statistics in Medicine 17, 1998,
-//! method 10). A median has the interval between two of the sorted values (W. R. Thompson, "On confidence ranges for the median",
-//! Annals of Mathematical Statistics 7, 1936), which asks nothing of how the values are spread.
+//! Journal of the American Statistical Association 22, 1927). The difference of two shares has the interval that R. G. Newcombe
+//! makes of two of those ("Interval estimation for the difference between independent proportions", Statistics in Medicine 17,
+//! 1998, method 10). A median has the interval between two of the sorted values (W. R. Thompson, "On confidence ranges for the
+//! median", Annals of Mathematical Statistics 7, 1936), which assumes nothing about the distribution.
 
 use serde::Serialize;
 
 /// Standard deviations of a normal distribution that hold 95 of 100 cases.
 const DEVIATIONS: f64 = 1.959_964;
 
-/// Two samples of which one is smaller are not compared.
+/// The least size of samples that are compared.
 pub(super) const SAMPLE_MIN: u64 = 20;
 
-/// From the least to the greatest value that the sample speaks for.
+/// The least and the greatest value that fit the sample.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Interval(pub(super) f64, pub(super) f64);
 
-/// Some of a sample, as those of its calls that succeeded.
+/// A part of a sample, such as its calls that succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) part: u64,
     pub(super) whole: u64,
 }
 
-/// What two samples say of each other.
+/// The result of comparing two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
     Higher,
     Lower,
-    /// There are too few values, or what they differ by may be chance.
+    /// There are too few values, or their difference may be chance.
     NothingYet,
 }
 
-/// How much higher a value is than that of another sample.
+/// The difference between a value and that of another sample.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Difference {
-    /// Where both samples have a value.
+    /// `None` unless both samples have a value.
     pub(super) difference: Option<f64>,
-    /// Of the difference, where it has one.
+    /// The interval of the difference, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) interval: Option<Interval>,
     pub(super) verdict: Verdict,
@@ -56,12 +56,12 @@ fn float(count: u64) -> f64 {
 }
 
 impl Share {
-    /// `None` of an empty sample.
+    /// `None` for an empty sample.
     pub(super) fn rate(self) -> Option<f64> {
         (self.whole > 0).then(|| float(self.part) / float(self.whole))
     }
 
-    /// Wilson's. `None` of an empty sample.
+    /// Wilson's interval. `None` for an empty sample.
     pub(super) fn interval(self) -> Option<Interval> {
         let rate = self.rate()?;
         let whole = float(self.whole);
@@ -75,7 +75,7 @@ impl Share {
         Some(Interval(least, greatest))
     }
 
-    /// By how much it is above another one: Newcombe's.
+    /// The share's difference from another one, with Newcombe's interval.
     pub(super) fn above(self, other: Self) -> Difference {
         let (Some(rate), Some(others)) = (self.rate(), other.rate()) else {
             return Difference::UNKNOWN;
@@ -117,7 +117,7 @@ fn median(sorted: &[u32]) -> Option<f64> {
     sorted.get(rank).copied().map(f64::from)
 }
 
-/// Thompson's, of the median of sorted values. `None` where so few values give none.
+/// Thompson's interval for the median of sorted values. `None` for too few values.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -136,7 +136,7 @@ pub(super) fn of_median(sorted: &[u32]) -> Option<Interval> {
     Some(Interval(value(first)?, value(last)?))
 }
 
-/// By how much the median of sorted values is above that of others. They differ for certain where their intervals do not meet.
+/// The difference between the medians of sorted values. It is certain if their intervals do not meet.
 pub(super) fn above(sorted: &[u32], others: &[u32]) -> Difference {
     let (Some(own), Some(other)) = (median(sorted), median(others)) else {
         return Difference::UNKNOWN;
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(Share::default().interval(), None);
     }
 
-    /// Those of its table on differences, method 10.
+    /// The values of that paper's table on differences, method 10.
     #[test]
     fn the_difference_of_two_shares_has_the_interval_of_the_textbook() {
         for ((part, whole), (others, other_whole), expected, verdict) in [
@@ -238,7 +238,7 @@ mod tests {
             ),
             (values(30, 100), values(0, 100), Some(30.0), Verdict::Higher),
             (values(0, 100), values(30, 100), Some(-30.0), Verdict::Lower),
-            // Too few to say anything.
+            // Too few values for a verdict.
             (
                 values(1_000, 19),
                 values(0, 100),

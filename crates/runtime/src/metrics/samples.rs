@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-/// As many of a tool's last calls as its percentiles are made of.
+/// Last calls of a tool from which its percentiles are computed.
 const SAMPLES_MAX: usize = 1_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     values: Vec<u32>,
-    /// Where the next value goes once there are as many as are kept.
+    /// The place of the next value once the buffer is full.
     next: usize,
     sum: u64,
     count: u64,
@@ -33,7 +33,7 @@ impl Samples {
         self.next = (self.next + 1) % SAMPLES_MAX;
     }
 
-    /// Those of several measures as one. Of each the last values are kept.
+    /// Several measures as one. The last values of each are kept.
     pub(super) fn merged<'s>(of: impl Iterator<Item = &'s Self>) -> Self {
         of.fold(Self::default(), |mut merged, samples| {
             merged.values.extend(&samples.values);
@@ -43,14 +43,14 @@ impl Samples {
         })
     }
 
-    /// The values that are kept, the least first.
+    /// The kept values, the least first.
     pub(super) fn sorted(&self) -> Vec<u32> {
         let mut sorted = self.values.clone();
         sorted.sort_unstable();
         sorted
     }
 
-    /// Of the values that are kept, by nearest rank.
+    /// The percentiles of the kept values, by nearest rank.
     pub(super) fn percentiles(&self) -> Percentiles {
         let sorted = self.sorted();
         let rank = |percent: usize| {
@@ -64,13 +64,13 @@ impl Samples {
         }
     }
 
-    /// Of the values that are kept, rounded up.
+    /// The average of the kept values, rounded up.
     pub(super) fn average(&self) -> u64 {
         let sum: u64 = self.values.iter().map(|value| u64::from(*value)).sum();
         sum.div_ceil(self.values.len().max(1) as u64)
     }
 
-    /// Of all values ever.
+    /// The sum of all values ever.
     pub(super) fn sum(&self) -> u64 {
         self.sum
     }

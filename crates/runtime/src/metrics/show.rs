@@ -67,7 +67,7 @@ pub(super) fn json(counted: &Counted) -> Value {
     })
 }
 
-/// How full each model's window was, by its name.
+/// The use of each model's window, by the model's name.
 fn windows_json(counted: &Counted) -> Map<String, Value> {
     let windows = counted.windows.iter().map(|(model, window)| {
         let shown = json!({
@@ -81,7 +81,7 @@ fn windows_json(counted: &Counted) -> Map<String, Value> {
     windows.collect()
 }
 
-/// The part of its window that a model's fullest context took.
+/// The greatest part of its window that a model's context took.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a share needs no more than the digits of a double"
@@ -90,7 +90,7 @@ fn peak_share(window: &WindowCounts) -> f64 {
     window.peak_tokens as f64 / window.window_tokens.max(1) as f64
 }
 
-/// What was refused, and under it by whose share.
+/// Refusals by the refused thing, and under it by the kind of the share's owner.
 fn refused_json(counted: &Counted) -> Value {
     let mut refused = Map::new();
     for ((what, party), count) in &counted.refused {
@@ -107,7 +107,7 @@ pub(super) fn errors_by_type(tool: &ToolCounts) -> Map<String, Value> {
         .collect()
 }
 
-/// The part of its calls that succeeded; none of a tool without calls.
+/// The part of the tool's calls that succeeded; `None` for a tool without calls.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a rate needs no more than the digits of a double"
@@ -129,7 +129,7 @@ fn tool_json(tool: &ToolCounts) -> Value {
     })
 }
 
-/// How each tool has done: times in milliseconds, of its last responses.
+/// The results of each tool: times in milliseconds, over its last responses.
 pub(super) fn by_tool(counted: &Counted) -> Value {
     let tools = counted.tools.iter().map(|(name, versions)| {
         let tool = &ToolCounts::merged(versions);

@@ -252,7 +252,7 @@ fn a_text_that_the_folder_lacks_is_the_built_in_one() {
         Texts::load(&nowhere).unwrap(),
         (Texts::built_in(), all.clone())
     );
-    // One text alone is the core, and of two nobody knows which.
+    // A single text is the core. With two texts, neither is.
     std::fs::write(folder.path().join("system.txt"), "one").unwrap();
     let (texts, missing) = Texts::load(folder.path()).unwrap();
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Words of others (panics, providers, tools, strangers) on their way to a log or a client: without keys, and without what would
-//! break a line or turn it around.
+//! Texts of others (panics, providers, tools, strangers) on their way to a log or a client: without keys, and without characters
+//! that would break a line or turn it around.
 
 use regex::{Captures, Regex};
 use std::borrow::Cow;
@@ -7,20 +7,20 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 use windlass_tool::characters::steers;
 use windlass_tool::sensitive::Sensitive;
 
-/// What stands in the place of a secret.
+/// Replaces a secret.
 const LEFT_OUT: &str = "(secret)";
-/// Bytes of a secret of this process that is looked for; a shorter one would be found in many a word.
+/// Bytes of a secret of this process that is looked for; a shorter one would be found in many words.
 const OWN_BYTES_MIN: usize = 6;
-/// Secrets of this process that are known.
+/// Secrets of this process that are kept.
 const OWN_MAX: usize = 64;
 
-/// The secrets that this process was configured with. They are the process's, as its log is.
+/// The secrets in this process's configuration. They belong to the process, as its log does.
 static OWN: RwLock<Vec<String>> = RwLock::new(Vec::new());
 
-/// What keys and passwords look like, wherever they stand. Of an assignment and of an address, what comes before the secret stays.
+/// The forms of keys and passwords anywhere in a text. In an assignment and an address, the text before the secret stays.
 static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     let patterns = [
-        // Well-known keys and tokens by what they begin with.
+        // Well-known keys and tokens by their prefixes.
         r"\b(?:sk|pk|rk|wk|whsec|ghp|gho|ghs|github_pat|glpat|xox[abprs])[-_][A-Za-z0-9_\-]{12,}",
         r"\bAIza[A-Za-z0-9_\-]{20,}",
         r"\bya29\.[A-Za-z0-9_\-.]{16,}",
@@ -28,7 +28,7 @@ static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
         r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
         r"\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]*",
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
-        // What a header or an assignment says.
+        // Values of headers and assignments.
         r"(?P<scheme>(?i:bearer|basic)\s+)[A-Za-z0-9+/_\-.=~]{6,}",
         r#"(?P<name>(?i:[a-z0-9_\-]*(?:api[_\-]?key|access[_\-]?key|token|secret|passw(?:or)?d|passphrase|credential|signature|cookie|authorization))\\?["']?\s*[:=]\s*\\?["']?)(?:[^\s"'&,;\\}\])]{4,})"#,
         r"(?P<user>[a-z][a-z0-9+.\-]*://[^\s:/@]*:)[^\s@/]+(?P<at>@)",
@@ -36,7 +36,7 @@ static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&patterns.join("|")).expect("the patterns above are regular expressions")
 });
 
-/// Has a secret recognised wherever it stands from now on.
+/// Has a secret recognised in every text from now on.
 pub fn remember(secret: &Sensitive<String>) {
     let secret = secret.expose().trim();
     let mut own = OWN.write().unwrap_or_else(PoisonError::into_inner);
@@ -65,8 +65,8 @@ pub fn without_secrets(words: &str) -> Cow<'_, str> {
     Cow::Owned(masked.into_owned())
 }
 
-/// A line of the log without secrets, and with everything escaped that would break it, steer a terminal or turn it around. The
-/// colours that a log has on a terminal stay.
+/// A line of the log without secrets, and with every character escaped that would break it, steer a terminal or turn it around.
+/// The colours of a log on a terminal stay.
 pub fn for_log(line: &str) -> String {
     let line = without_secrets(line);
     let mut shown = String::with_capacity(line.len());
@@ -79,7 +79,7 @@ pub fn for_log(line: &str) -> String {
             }
             None => {
                 match steers(character) {
-                    // Also within JSON, where a backslash of another form would be none.
+                    // The escape is valid in JSON too, unlike other forms with a backslash.
                     true => shown.push_str(&format!("\\u{:04x}", u32::from(character))),
                     false => shown.push(character),
                 }
@@ -91,7 +91,7 @@ pub fn for_log(line: &str) -> String {
     shown
 }
 
-/// Bytes of the sequence that sets a colour, where a text begins with one.
+/// Bytes of the colour sequence at a text's beginning, if there is one.
 fn colour(text: &str) -> Option<usize> {
     let behind = text.strip_prefix("\u{1b}[")?;
     let digits = behind

@@ -1,5 +1,5 @@
-//! What waits for the store's thread, in the order in which it came, so that nothing of a conversation overtakes anything. Owns its
-//! bounds, and how long what nobody waits for is gathered; commits nothing.
+//! The batches that wait for the store's thread, in the order in which they came, so that a conversation's batches stay in order.
+//! Owns the queue's bounds, and the gathering time of batches without a waiting caller; commits nothing.
 
 use super::ThreadSettings;
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use windlass_driver::{Committed, may_be_gathered, must_not_be_lost};
 use windlass_store::command::Command;
 use windlass_store::{Batch, StoreUnavailable};
 
-/// A batch, and who is told what became of it.
+/// A batch, and the receiver of its outcome.
 pub(super) struct Job {
     pub(super) batch: Batch,
     sender: oneshot::Sender<Committed>,
@@ -26,7 +26,7 @@ impl Job {
     }
 
     pub(super) fn answer(self, committed: Committed) {
-        // Nobody needs to wait for it.
+        // The receiver may have gone.
         let _ = self.sender.send(committed);
     }
 
@@ -39,7 +39,7 @@ pub(super) struct Queue {
     state: Mutex<QueueState>,
     filled: Condvar,
     waiting_max: usize,
-    /// Of what must not be lost.
+    /// Waiting batches up to which one that must not be lost is taken.
     lasting_max: usize,
     batch_max: usize,
     gathering: Duration,
@@ -48,7 +48,7 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct QueueState {
     jobs: VecDeque<Job>,
-    /// When they are to be committed; `None` where there are none.
+    /// The time at which the jobs are to be committed; `None` without jobs.
     due: Option<Instant>,
     is_closed: bool,
 }
@@ -65,8 +65,8 @@ impl Queue {
         }
     }
 
-    /// Takes a batch in, or gives it back with why not. Outcomes are refused by a closed queue alone: there are no more of them than
-    /// changes that were let begin.
+    /// Takes a batch in, or returns it with the reason. Only a closed queue refuses outcomes: there are no more of them than
+    /// changes that were admitted.
     pub(super) fn push(&self, job: Job) -> Result<(), (Job, StoreUnavailable)> {
         let mut state = self.lock();
         if state.is_closed {
@@ -91,7 +91,7 @@ impl Queue {
             true => now + self.gathering,
             false => now,
         };
-        // A thread that sleeps is woken for the first of them, so that it looks at the time, and where it has come.
+        // A sleeping thread is woken for the first batch, so that it looks at the time, and when the time has come.
         let wakes = state.due.is_none_or(|known| due <= now && known > now);
         state.due = Some(state.due.map_or(due, |known| known.min(due)));
         drop(state);
@@ -106,7 +106,7 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Waits for batches that are to be committed now, until a time. True where the queue is closed and empty.
+    /// Waits until `until` for batches to commit now. The flag is true if the queue is closed and empty.
     pub(super) fn next(&self, until: Instant) -> (Vec<Job>, bool) {
         let mut state = self.lock();
         loop {

@@ -1,5 +1,5 @@
-//! One answer of a model: posted for, read as it comes, asked for again where the failure may pass, and of the next model
-//! where it does not. Knows no turn; what becomes of the answer is decided there.
+//! One answer of a model: requested, read as it comes, requested again after a failure that may pass, and requested of the next
+//! model after a lasting one. Knows no turn; the turn decides about the answer.
 
 use super::model::{Question, TextModel, no_answer, unreachable};
 use super::patience::Patience;
@@ -23,22 +23,22 @@ use windlass_session::model::ModelEvent;
 
 /// Bytes of a refusal that are read.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
-/// Tokens that an answer has room for in any case.
+/// Tokens that are reserved for an answer.
 const ANSWER_TOKENS: u64 = 4_096;
 
-/// What stands in the conversation in the place of a picture that the provider has refused.
+/// Replaces a picture in the conversation that the provider has refused.
 const PICTURE_REFUSED: &str = "(The user showed a picture here. The model's provider refused it, so that you cannot see it; say so.)";
 
-/// How asking ended.
+/// The result of asking.
 pub(super) enum AskOutcome {
     Answer(Box<ModelAnswer>, Arc<TextModel>),
-    /// The user has left; what the model had said by then is in the log.
+    /// The user has left; the model's words up to then are in the log.
     Cancelled,
-    /// The turn's time is up; the same.
+    /// The turn's time is up; the model's words up to then are in the log.
     Late,
 }
 
-/// Why a request was given up.
+/// The reason why a request was given up.
 enum GaveUp {
     Cancelled,
     Late,
@@ -72,7 +72,7 @@ impl TextSession {
         }
     }
 
-    /// Asks one model, again where that may help.
+    /// Asks one model, and again if that may help.
     async fn ask_model(
         &mut self,
         model: &Arc<TextModel>,
@@ -100,7 +100,7 @@ impl TextSession {
             }
             report(model, &answer.ending);
             if let Ending::Failed(failure) = &answer.ending {
-                // They may be what is wrong, and would be wrong in every later request, too.
+                // The pictures may be the cause, and would then be it in every later request, too.
                 if failure.class == FailureClass::InvalidRequest
                     && model.sees()
                     && self.log.leave_out_newest_pictures(PICTURE_REFUSED)
@@ -135,7 +135,7 @@ impl TextSession {
         }
     }
 
-    /// What of the model's window is left to the conversation.
+    /// Tokens of the model's window that are left for the conversation.
     pub(super) fn history_tokens_max(&self, model: &TextModel, system_instruction: &str) -> u64 {
         let declared = self.tools.text(&model.protocol).len() + system_instruction.len();
         let taken = declared as u64 / 4 + ANSWER_TOKENS;
@@ -210,7 +210,7 @@ impl TextSession {
                     // is flushed, so that pieces that were read together are written together.
                     let_ready_tasks_run().await;
                 }
-                // What is missing shows in how the answer ends.
+                // The ending of the answer shows what is missing.
                 Wake::Model(Some(Err(_)) | None) => break None,
                 Wake::Core => {}
                 Wake::Cancelled => break Some(GaveUp::Cancelled),
@@ -218,14 +218,14 @@ impl TextSession {
             }
         };
         let mut answer = decoder.finish(model, &mut events);
-        // Whatever becomes of the answer, it was paid for.
+        // The answer was paid for, whatever becomes of it.
         events.extend(answer.usage.take().map(|usage| model.used(usage)));
         self.hear(&mut events, sink);
         let Some(gave_up) = gave_up else {
             return Ok(answer);
         };
         for entry in answer.entries(model.route()) {
-            // Nobody answers calls of an answer that was given up.
+            // Calls of an answer that was given up get no results.
             if !matches!(entry, Entry::Call(_)) {
                 self.note(entry);
             }
@@ -249,7 +249,7 @@ impl TextSession {
         self.wait_for(over, patience, sink).await
     }
 
-    /// Waits for what the model brings, for as long as anybody waits for the turn.
+    /// Waits for the model's result, unless the turn is cancelled or its time is up first.
     async fn wait_for<T>(
         &mut self,
         mut model: Pin<&mut impl Future<Output = T>>,
@@ -267,7 +267,7 @@ impl TextSession {
     }
 }
 
-/// What the user is told of pictures without which the question was taken.
+/// The user's message about pictures that were left out so that the model took the request.
 fn pictures_refused() -> ClientUpdate {
     ClientUpdate::Error {
         code: ErrorCode::Unsupported,
@@ -277,11 +277,11 @@ fn pictures_refused() -> ClientUpdate {
     }
 }
 
-/// Nothing of it was said, and another try or another model may say something.
+/// Whether no word of the answer was passed on, so that another attempt or another model may answer.
 fn is_of_no_use(answer: &ModelAnswer) -> bool {
     match &answer.ending {
         Ending::Failed(_) | Ending::Cut => !answer.passed_on,
-        // A correction has to be said first, which is the turn's business.
+        // The turn itself asks again, after a correction.
         Ending::MalformedCall | Ending::UndeclaredCall | Ending::ProseCall | Ending::CallCut => {
             false
         }
@@ -292,7 +292,7 @@ fn is_of_no_use(answer: &ModelAnswer) -> bool {
     }
 }
 
-/// How long to wait before another try; `None` if there will be no other try.
+/// The wait before another attempt; `None` if there will be none.
 fn retry_wait(ending: &Ending, retries: u32, limits: &TextLimits) -> Option<Duration> {
     if retries >= limits.request_retries_max {
         return None;
@@ -313,7 +313,7 @@ fn retry_wait(ending: &Ending, retries: u32, limits: &TextLimits) -> Option<Dura
 /// From 0 to 1, so that sessions that failed together do not come back together.
 fn chance() -> f64 {
     let mut byte = [128_u8];
-    // Without randomness all wait equally long, which is no harm.
+    // Without randomness all sessions wait equally long, which does no harm.
     let _ = ids::fill(&mut byte);
     f64::from(byte[0]) / 255.0
 }
@@ -328,7 +328,7 @@ fn report(model: &TextModel, ending: &Ending) {
     }
 }
 
-/// Lets the tasks run that can. Tokio's own `yield_now` looks at all sockets, too, which is a call into the kernel for each piece of an
+/// Lets ready tasks run. Tokio's own `yield_now` looks at all sockets, too, which is a call into the kernel for each piece of an
 /// answer.
 async fn let_ready_tasks_run() {
     let mut has_waited = false;

@@ -1,4 +1,4 @@
-//! A turn as OpenAI's Chat Completions answers it, streamed or whole. The tools run here, so that a client sees words alone.
+//! A turn in the format of OpenAI's Chat Completions, streamed or whole. The tools run here, so that a client sees words alone.
 //! Knows that format; knows no connection.
 
 use super::ui_stream::Outlet;
@@ -11,12 +11,12 @@ use windlass_session::event::SessionEvent;
 use windlass_session::model::{Role, Usage};
 use windlass_tool::sensitive::Sensitive;
 
-/// What every part of one answer repeats.
+/// The fields that every part of one answer repeats.
 #[derive(Clone, Debug)]
 pub struct Envelope {
     pub id: String,
     pub created_unix_seconds: u64,
-    /// As the request named it.
+    /// The model's name in the request.
     pub model: String,
 }
 
@@ -25,15 +25,15 @@ pub struct ChunkStream<O> {
     outlet: O,
     bytes: Vec<u8>,
     envelope: Envelope,
-    /// Everything of a chunk before its words.
+    /// The text of a chunk before its words.
     opening: String,
     includes_usage: bool,
-    /// Requests to the model so far. A second one says that the first was answered.
+    /// Requests to the model so far. The second one shows that the first was answered.
     steps: u32,
     is_begun: bool,
     has_failed: bool,
     provider: Option<ProviderFailure>,
-    /// Of a stream that nothing was written to, so that its answer can have a status of its own.
+    /// The failure of a turn before anything was written, so that the answer can have a status of its own.
     unsent: Option<Failed>,
 }
 
@@ -45,12 +45,12 @@ pub struct Failed {
     pub provider: Option<ProviderFailure>,
 }
 
-/// What the model's provider said, as far as it is for those who asked here.
+/// The provider's failure, as far as the client may see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProviderFailure {
-    /// From 400 on.
+    /// The status, 400 or higher.
     pub status: u16,
-    /// Asking again brings the same.
+    /// Whether the same request fails again.
     pub is_permanent: bool,
     pub retry_after: Option<Duration>,
 }
@@ -70,7 +70,7 @@ impl ProviderFailure {
             | FailureClass::NoWay
             | FailureClass::Protocol => 502,
         };
-        // A fault of the provider's is none of this server.
+        // A provider's error status is no error of this server.
         let own = failure
             .status
             .filter(|status| (400..500).contains(status) || *status == 503);
@@ -105,7 +105,7 @@ impl<O: Outlet> ChunkStream<O> {
         }
     }
 
-    /// The outlet, and what the turn failed with where nothing was written.
+    /// The outlet, and the failure of the turn if nothing was written.
     pub fn into_parts(self) -> (O, Option<Failed>) {
         (self.outlet, self.unsent)
     }
@@ -141,7 +141,7 @@ impl<O: Outlet> ChunkStream<O> {
 }
 
 impl<O: Outlet> TurnSink for ChunkStream<O> {
-    /// The stream begins once the provider has taken the question: until then a refusal has a status of its own.
+    /// Begins the stream once the provider has taken the request: until then a refusal has a status of its own.
     fn step(&mut self) {
         self.steps += 1;
         if self.steps > 1 {
@@ -225,7 +225,7 @@ impl Whole {
     ///
     /// # Errors
     ///
-    /// Where the turn failed.
+    /// The turn failed.
     pub fn body(self, envelope: &Envelope) -> Result<Value, Failed> {
         if let Some((code, message)) = self.failure {
             return Err(Failed {
@@ -279,12 +279,12 @@ impl TurnSink for Whole {
     fn flush(&mut self) {}
 }
 
-/// What ends a stream whose failure came too late for a status.
+/// The end of a stream whose failure came too late for a status.
 pub fn failed_stream(failed: &Failed) -> Vec<u8> {
     format!("data: {}\n\ndata: [DONE]\n\n", failed.body).into_bytes()
 }
 
-/// An error as the protocol writes it.
+/// An error in the protocol's form.
 pub fn error_body(code: ErrorCode, message: &str) -> Value {
     let kind = match code {
         ErrorCode::BadMessage

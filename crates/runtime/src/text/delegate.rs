@@ -1,5 +1,5 @@
-//! A text model that does what a live model hands over: it reads what was said, asks for calls, reads their results and says what
-//! is to be told. Knows no protocol of the live model, and no policy: its calls are the core's to judge.
+//! A text model that does the tasks a live model delegates: it reads the conversation, asks for calls, reads their results and
+//! writes the text to say. Knows no protocol of the live model, and no policy: its calls are the core's to judge.
 
 use super::model::{Question, TextModel};
 use super::{TextSettings, TextTools, once};
@@ -12,7 +12,7 @@ use windlass_provider::log::{ConversationLog, Entry};
 use windlass_provider::request::ToolUse;
 use windlass_session::model::{IncomingCall, ModelEvent};
 
-/// Tokens that an answer has room for in any case.
+/// Tokens that are reserved for an answer.
 const ANSWER_TOKENS: u64 = 4_096;
 
 type Asking = Pin<Box<dyn Future<Output = (Arc<TextModel>, ModelAnswer, Vec<ModelEvent>)> + Send>>;
@@ -23,17 +23,17 @@ pub(crate) struct Delegate {
     instruction: String,
     log: ConversationLog,
     asking: Option<Asking>,
-    /// Requests of the task at hand.
+    /// Requests of the current task.
     requests: u32,
 }
 
-/// What a request has come to.
+/// The result of a request.
 pub(crate) enum Step {
-    /// It wants these calls answered.
+    /// The model wants these calls answered.
     Calls(Vec<IncomingCall>),
-    /// The task is done, and this is to be told.
+    /// The task is done, and this text is to be said.
     Said(String),
-    /// It cannot be done. The log says why.
+    /// The task failed. The log says why.
     Failed,
 }
 
@@ -54,7 +54,7 @@ impl Delegate {
         }
     }
 
-    /// Something that was said or done. What does not fit is left out.
+    /// Adds something said or done to the log. An entry that does not fit is left out.
     pub(crate) fn note(&mut self, entry: Entry) {
         if let Err(error) = self.log.append(entry) {
             tracing::debug!(%error, "something is left out for the text model");
@@ -92,14 +92,14 @@ impl Delegate {
         self.asking = Some(Box::pin(ask(requests, number, settings, tools)));
     }
 
-    /// What the request has come to, once, and what the core is to hear of it.
+    /// The result of the request, once, and the events for the core.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<(Step, Vec<ModelEvent>)> {
         let Some(asking) = &mut self.asking else {
             return Poll::Pending;
         };
         let (model, answer, mut events) = std::task::ready!(asking.as_mut().poll(context));
         self.asking = None;
-        // Its words are for the live model, which says them in its own.
+        // The text model's words are for the live model, which says them in its own.
         events.retain(|event| {
             matches!(
                 event,
@@ -112,7 +112,7 @@ impl Delegate {
         let words: String = answer.pieces.iter().filter_map(words_of).collect();
         let step = match answer.calls.is_empty() {
             false => Step::Calls(answer.calls),
-            // What is said beside a call that nobody ran is not to be told.
+            // Words beside a call that was not run are not passed on.
             true if words.trim().is_empty() || answer.ending == Ending::ProseCall => {
                 let ending = &answer.ending;
                 tracing::warn!(model = %model.name, ?ending, "what was handed over came to nothing");

@@ -1,5 +1,5 @@
-//! Pictures that calls brought back and that lie on this server: read before the model is asked again, where a model sees.
-//! Those that lie elsewhere are fetched by the model's provider. Knows no folder and no protocol.
+//! Pictures of calls' results on this server: read before the model is asked again, if a model sees. The model's provider fetches
+//! pictures on other servers. Knows no folder and no protocol.
 
 use super::TurnSink;
 use super::patience::Patience;
@@ -10,12 +10,12 @@ use windlass_tool::envelope::ProjectionBody;
 use windlass_tool::handler::{ASSETS, ContentPart, PICTURES};
 use windlass_tool::sensitive::Sensitive;
 
-/// Pictures that wait to be read, at most. Those of a turn that was given up before its next request are read for the turn
-/// after it, as their answers are in the log.
+/// Pictures that wait to be read. After a turn that was given up, the next turn reads them, because their calls' answers are in
+/// the log.
 const DUE_MAX: usize = 8;
 
 impl TextSession {
-    /// Remembers what of an answer is to be read.
+    /// Remembers the pictures of an answer that are to be read.
     pub(super) fn expect_pictures(&mut self, response: &ModelToolResponse) {
         let ProjectionBody::Success { content, .. } = &response.projection.body else {
             return;
@@ -38,8 +38,8 @@ impl TextSession {
         }
     }
 
-    /// Reads what waits, for as long as anybody waits for the turn, and says where nobody does any more. All pictures of a
-    /// turn together take no more bytes than one of the user may.
+    /// Reads the waiting pictures, unless the turn is cancelled or its time is up first; returns which it was. All pictures of a
+    /// turn together take no more bytes than one picture of the user may.
     pub(super) async fn read_pictures(
         &mut self,
         patience: &mut Patience<'_>,

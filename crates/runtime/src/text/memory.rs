@@ -1,19 +1,19 @@
-//! What a turn by text holds of memory: counted from its request on, and more as it grows. Knows no number of parties.
+//! The memory that a turn by text holds: counted from its request on, and more as it grows. Knows no number of parties.
 
 use super::session::TextSession;
 use crate::shares::{Exceeded, Held, Holding, Standing};
 
-/// A turn holds its session, and what it reads and writes of its conversation.
+/// Bytes of a turn's session, and of its reads and writes of the conversation.
 const TURN_BYTES: u64 = 64 * 1024;
-/// What came with a request is held as it came, as the model is told it, and as it was decoded.
+/// Copies of a request's content: as it came, as the model gets it, and as it was decoded.
 const COPIES: u64 = 3;
 
-/// The memory that a turn is counted with; nothing where nobody counts.
+/// The counted memory of a turn; `None` if nothing is counted.
 #[derive(Debug, Default)]
 pub struct TurnMemory(Option<Holding>);
 
 impl TurnMemory {
-    /// For a request of so many bytes, if there is room for its turn.
+    /// Memory for a request of so many bytes, if there is room for its turn.
     pub fn of_request(standing: &Standing, bytes: usize) -> Result<Self, Exceeded> {
         let held = standing.hold(Held::TurnBytes, needed(bytes))?;
         Ok(Self(held))
@@ -25,7 +25,7 @@ fn needed(bytes: usize) -> u64 {
 }
 
 impl TextSession {
-    /// Counts what the turn holds by now.
+    /// Counts the memory that the turn holds by now.
     pub(super) fn weigh(&mut self) -> Result<(), Exceeded> {
         let bytes = needed(self.log.bytes());
         match &mut self.memory.0 {

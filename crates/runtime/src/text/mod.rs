@@ -1,6 +1,6 @@
-//! Text conversations: one session of the core, its log, and the requests that a turn makes of a model until there are words
-//! for the user. Knows neither HTTP's server side nor configuration files; the caller that begins
-//! the session decides who may talk, and how an answer is written down.
+//! Text conversations: one session of the core, its log, and the requests that a turn makes of a model until there are words for
+//! the user. Knows neither HTTP's server side nor configuration files; the caller that begins the session decides who may talk,
+//! and in which format an answer is written.
 
 mod ask;
 pub mod completions;
@@ -38,13 +38,13 @@ use windlass_tool::id::CallNumber;
 use windlass_tool::input::SentInput;
 use windlass_tool::sensitive::Sensitive;
 
-/// What is the same for every text session.
+/// Settings that all text sessions share.
 #[derive(Clone, Debug)]
 pub struct TextSettings {
-    /// The first is asked; each of the others where those before it fail. Without any, a turn ends once what the user has
-    /// said to a request for consent is carried out.
+    /// The first model is asked; each of the others if those before it fail. Without any model, a turn ends once the user's
+    /// answers to approval requests are carried out.
     pub models: Vec<Arc<TextModel>>,
-    /// Summarises what the window leaves out; `None` where that is just left out.
+    /// The model that summarises the turns outside the window; `None` if they are just left out.
     pub summary_model: Option<Arc<TextModel>>,
     pub limits: TextLimits,
 }
@@ -54,15 +54,15 @@ pub struct TextSettings {
 pub struct TextLimits {
     /// Tokens of the conversation that go to the model, at four characters each.
     pub history_tokens_max: u64,
-    /// How often one model is asked again after a failure that may pass.
+    /// Retries of one model after a failure that may pass.
     pub request_retries_max: u32,
-    /// The first wait before another try; it doubles.
+    /// The first wait before a retry; it doubles with each.
     pub retry_wait: Duration,
     /// The longest wait; a server that asks for more is given up.
     pub retry_wait_max: Duration,
     /// Requests of one turn. The last one is made without tools.
     pub requests_max: u32,
-    /// How long a turn may take.
+    /// The time of a turn.
     pub turn_timeout: Duration,
     pub answer: AnswerLimits,
     pub log: log::Limits,
@@ -88,24 +88,24 @@ impl Default for TextLimits {
     }
 }
 
-/// What a user says in one turn.
+/// A user's message in one turn.
 #[derive(Clone, Debug, Default)]
 pub struct UserInput {
     pub text: Sensitive<String>,
     pub images: Vec<log::Image>,
-    /// By what the message is known when it comes again; `None` where its client gives messages no ids.
+    /// The key by which a repeated message is recognised; `None` for a client without message ids.
     pub message: Option<MessageKey>,
-    /// Answers to questions that come with it, and were given before it was said.
+    /// Answers to approval requests that come with the message, and were given before it.
     pub consents: Vec<Consent>,
 }
 
-/// The user's answer to a confirmation request.
+/// The user's answer to an approval request.
 #[derive(Clone, Debug)]
 pub struct Consent {
-    /// As the client showed it. What is no token of the conversation's counts for nothing.
+    /// The token as the client sent it. A token of no request of the conversation counts for nothing.
     pub token: Sensitive<String>,
     pub approved: bool,
-    /// Why the user denies it, as they wrote it.
+    /// The user's reason for a denial, as they wrote it.
     pub reason: Option<Sensitive<String>>,
     /// Whether an approval is to stand for calls with the same values.
     pub remember: bool,
@@ -113,20 +113,20 @@ pub struct Consent {
     pub input: Option<SentInput>,
 }
 
-/// What a turn is begun with.
+/// The input that begins a turn.
 #[derive(Clone, Debug)]
 pub enum TurnInput {
     User(UserInput),
-    /// The user's last message is to be answered once more.
+    /// The user's last message, to be answered once more.
     Again(UserInput),
-    /// A message in the place of an earlier one, which the user took back with everything after it.
+    /// A message that replaces an earlier one, which the user took back with everything after it.
     Edited(UserInput),
     /// The user's answers to confirmation requests, in the order of the calls.
     Confirm(Vec<Consent>),
 }
 
 impl TurnInput {
-    /// What the user says with it; nothing where a question is answered.
+    /// The user's message; `None` for answers to approval requests.
     pub fn said(&self) -> Option<&UserInput> {
         match self {
             Self::User(said) | Self::Again(said) | Self::Edited(said) => Some(said),
@@ -135,14 +135,14 @@ impl TurnInput {
     }
 }
 
-/// Who writes down what happens in a turn, in its order.
+/// Writes down the events of a turn, in their order.
 pub trait TurnSink: Send {
     /// A request to the model begins.
     fn step(&mut self);
 
     fn client(&mut self, update: &ClientUpdate);
 
-    /// What came of an answer that the turn gives to a question.
+    /// The outcome of an answer to an approval request.
     fn confirmed(&mut self, _confirmed: &Confirmed<'_>) {}
 
     fn event(&mut self, event: &SessionEvent);
@@ -150,20 +150,20 @@ pub trait TurnSink: Send {
     /// The user is asked whether a call may run; the answer has to bring the token.
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>);
 
-    /// The model's provider failed, and nobody else answers in its place. [`Self::failed`] follows.
+    /// The model's provider failed, and no other model answers in its place. [`Self::failed`] follows.
     fn provider_failed(&mut self, _failure: &Failure) {}
 
-    /// Something went wrong; what was said before stays said.
+    /// Something failed; earlier words stay.
     fn failed(&mut self, code: ErrorCode, message: &str);
 
-    /// Nothing follows.
+    /// The turn is over; nothing follows.
     fn finished(&mut self, end: &TurnEnd);
 
-    /// What was written so far may go out. Called whenever the turn is about to wait.
+    /// Earlier output may be sent. Called whenever the turn is about to wait.
     fn flush(&mut self);
 }
 
-/// Writes nothing down: nobody waits for what happens between turns.
+/// Writes nothing down: events between turns have no receiver.
 struct Nobody;
 
 impl TurnSink for Nobody {
@@ -176,15 +176,15 @@ impl TurnSink for Nobody {
     fn flush(&mut self) {}
 }
 
-/// What came of the user's answer to a question.
+/// The outcome of the user's answer to an approval request.
 #[derive(Clone, Copy, Debug)]
 pub struct Confirmed<'a> {
-    /// The question, and whether it was approved; `None` where the token is of no question of the conversation.
+    /// The request, and whether it was approved; `None` if the token is of no request of the conversation.
     pub answer: Option<(QuestionNumber, bool)>,
-    /// The call that the question is about; `None` where the answer was to no question of the conversation.
+    /// The call of the request; `None` if the token is of no request of the conversation.
     pub call: Option<CallNumber>,
     pub response: &'a Arc<ToolResponse>,
-    /// The answer was not taken, and the question waits for it still.
+    /// Whether the answer was not taken, so that the request is still open.
     pub is_open: bool,
 }
 
@@ -192,12 +192,12 @@ pub struct Confirmed<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnEnd {
     pub reason: FinishReason,
-    /// Of all its requests.
+    /// The usage of all requests of the turn.
     pub usage: Usage,
     pub turn: u64,
     /// The message with which the client goes on by voice.
     pub voice_session_start: Option<serde_json::Value>,
-    /// A model has heard in it what came of changes or questions.
+    /// Whether a model acknowledged outcomes of changes or of approval requests in the turn.
     pub has_heard: bool,
 }
 

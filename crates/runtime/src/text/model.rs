@@ -1,5 +1,5 @@
-//! A text model behind its protocol: what is posted for one answer, and what reads the stream that comes back. Knows the
-//! codecs and an address; decides nothing.
+//! A text model behind its protocol: the body of a request for an answer, and the decoder of the stream that comes back. Knows
+//! the codecs and an address; decides nothing.
 
 use crate::transport::http::{HttpClient, HttpError};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use windlass_provider::{gemini_interactions, gemini_text, openai_chat, openai_re
 use windlass_session::model::{DeclarationForm, ModelEvent, ModelProfile, Usage};
 use windlass_tool::registry::Tool;
 
-/// Room that a request is given before it is written. Longer ones, as with pictures, grow.
+/// Bytes reserved for a request before it is written. Longer ones, as with pictures, grow.
 const BODY_BYTES_EXPECTED_MAX: usize = 256 * 1024;
 
 /// One model of one server.
@@ -27,15 +27,15 @@ pub struct TextModel {
     pub name: String,
     pub protocol: Protocol,
     pub client: Arc<HttpClient>,
-    /// What the core knows of it.
+    /// The core's profile of the model.
     pub profile: Arc<ModelProfile>,
     pub options: ModelOptions,
     route: Route,
-    /// The server has refused the fields of the prompt cache; it is not sent them again.
+    /// Whether the server has refused the fields of the prompt cache, which are then no longer sent.
     refuses_cache: AtomicBool,
-    /// An answer of it has begun in a thought without a tag.
+    /// Whether an answer of the model has begun in a thought without a tag.
     begins_in_thought: AtomicBool,
-    /// Of the latest request, as the next one will hardly be shorter.
+    /// Bytes of the latest request; the next one will hardly be shorter.
     body_bytes: AtomicUsize,
     /// The latest instruction, which the requests of all sessions nearly always share.
     instruction: Mutex<Option<Arc<WrittenInstruction>>>,
@@ -54,7 +54,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Those that the model takes beside functions.
+    /// The provider's own tools that the model takes beside functions.
     pub fn provider_tools(&self) -> &'static [ProviderTool] {
         match self {
             // Vertex AI does not know the field that the combination needs.
@@ -75,7 +75,7 @@ impl Protocol {
         }
     }
 
-    /// By which protocol the model is asked: one that its provider speaks.
+    /// The protocol of requests to the model: one that its provider speaks.
     pub fn transport(&self) -> TextTransport {
         let asked = self.profile().request.transport;
         match (self, asked) {
@@ -87,7 +87,7 @@ impl Protocol {
     }
 }
 
-/// What the configuration asks of a model; what its profile does not know is not sent.
+/// The configuration's options for a model. Options that its profile does not support are not sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelOptions {
     pub temperature: Option<f64>,
@@ -96,8 +96,8 @@ pub struct ModelOptions {
     pub thinking_budget: Option<u32>,
 }
 
-/// The declarations of one registry and mode, in every form that a text model may want. Each is made when a model first
-/// wants it.
+/// The declarations of one registry and mode, in every form that a text model may want. Each form is made when a model first
+/// needs it.
 #[derive(Clone, Debug, Default)]
 pub struct TextTools {
     tools: Vec<Arc<Tool>>,
@@ -112,7 +112,7 @@ pub struct TextTools {
 }
 
 impl TextTools {
-    /// `name` stands for these tools where a server caches what begins with them.
+    /// `name` identifies these tools for a server that caches common beginnings.
     pub fn new<'t>(tools: impl IntoIterator<Item = &'t Arc<Tool>>, name: &str) -> Self {
         let tools: Vec<Arc<Tool>> = tools.into_iter().cloned().collect();
         Self {
@@ -123,7 +123,7 @@ impl TextTools {
         }
     }
 
-    /// These, and the provider's own beside them; every model of the settings takes them.
+    /// Adds the provider's own tools; every model of the settings takes them.
     pub fn beside(self, own: impl IntoIterator<Item = ProviderTool>) -> Self {
         Self {
             own: own.into_iter().collect(),
@@ -131,7 +131,7 @@ impl TextTools {
         }
     }
 
-    /// As the first model is sent them, for reckoning how much context they take.
+    /// The declarations for the first model, for estimating their share of the context.
     pub fn text(&self, protocol: &Protocol) -> &str {
         match protocol.transport() {
             TextTransport::GenerateContent => self.gemini(&protocol.profile().model).text(),
@@ -168,7 +168,7 @@ impl TextTools {
     }
 }
 
-/// What one answer is asked with.
+/// The parts of a request for one answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question<'a> {
     pub(super) system_instruction: &'a str,
@@ -203,7 +203,7 @@ impl TextModel {
             TextTransport::GenerateContent => format!("gemini {client:?} {name}"),
             TextTransport::ChatCompletions => format!("openai {client:?} {name}"),
             TextTransport::Responses => format!("responses {client:?} {name}"),
-            // The service wants the thoughts of one of its models back from the next, too.
+            // The service wants one model's thoughts back in requests to another of its models, too.
             TextTransport::Interactions => format!("interactions {client:?}"),
         };
         Self {
@@ -239,7 +239,7 @@ impl TextModel {
         self.profile.vision
     }
 
-    /// What one exchange with it took, for the core, which may be another model's session.
+    /// The usage of one exchange with this model, for the core, whose session may be another model's.
     pub(crate) fn used(&self, usage: Usage) -> ModelEvent {
         ModelEvent::UsageOf {
             model: self.name.as_str().into(),
@@ -248,7 +248,7 @@ impl TextModel {
         }
     }
 
-    /// What to do about a refusal, where the server was sent no key.
+    /// The advice for a refusal, if the server was sent no key.
     pub(super) fn missing_key(&self) -> Option<&'static str> {
         let told = "no key was sent to the model's provider; set text.api_key, or the variable that text.api_key_env names";
         (!self.client.sends_key()).then_some(told)
@@ -258,12 +258,12 @@ impl TextModel {
         &self.route
     }
 
-    /// Takes the fields of the prompt cache out of every later request; `false` where they were out already.
+    /// Takes the fields of the prompt cache out of every later request. Returns false if they were out already.
     pub(super) fn stop_caching(&self) -> bool {
         !self.refuses_cache.swap(true, Ordering::Relaxed)
     }
 
-    /// The path that an answer is asked for at.
+    /// The path of a request for an answer.
     pub(super) fn path(&self) -> String {
         match (&self.protocol, self.protocol.transport()) {
             (_, TextTransport::Interactions) => gemini_interactions::PATH.to_owned(),
@@ -362,7 +362,7 @@ impl TextModel {
         body
     }
 
-    /// `tools` are those that the answer was asked for with.
+    /// `tools` are the tools of the request.
     pub(super) fn decoder(
         &self,
         answer_number: u32,
@@ -390,7 +390,7 @@ impl TextModel {
         Decoder { stream, prose }
     }
 
-    /// What an answer of another status than 200 means.
+    /// The failed answer for a response with another status than 200.
     pub(super) fn refusal(
         &self,
         status: u16,
@@ -477,7 +477,7 @@ pub(super) fn no_answer(failure: Failure) -> ModelAnswer {
     }
 }
 
-/// What it means that a server cannot be spoken to.
+/// The failure of a request whose server cannot be reached.
 pub(super) fn unreachable(error: &HttpError) -> Failure {
     let class = match error {
         HttpError::Silent { .. } => FailureClass::Timeout,

@@ -10,10 +10,10 @@ use windlass_session::model::ModelEvent;
 
 /// Bytes of a refusal that are read.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
-/// Before the one other try.
+/// Pause before the one retry.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Asks once, and once more where the failure may pass. The events are those of the answer: words, and what was read and used.
+/// Asks once, and once more after a failure that may pass. The events are those of the answer: words, external content and usage.
 pub(crate) async fn ask(
     model: Arc<TextModel>,
     body: Vec<u8>,

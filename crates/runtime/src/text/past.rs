@@ -1,5 +1,5 @@
-//! What a text session finds in the log of its conversation when it begins: what was said and done, what it is still to be told,
-//! and how far the log was read. Knows no turn and no model's protocol.
+//! The log of its conversation for a text session that begins: words and calls, undelivered outcomes, and the last entry that was
+//! read. Knows no turn and no model's protocol.
 
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_driver::Ledger;
@@ -20,52 +20,52 @@ use windlass_tool::sensitive::Sensitive;
 
 /// Entries of a log that are read: more than a window of any model shows.
 pub(super) const ENTRIES_MAX: usize = 2_000;
-/// Bytes of what was said and done that a session begins with. What is older is in a summary, if it is anywhere.
+/// Bytes of words and calls that a session begins with. Older ones are in a summary, if there is one.
 const HISTORY_BYTES_MAX: usize = 256 * 1024;
-/// Denied approval requests that a model may still have to hear of: the newest ones.
+/// Denied approval requests that a model may still have to learn of: the newest ones.
 const DENIED_MAX: usize = 20;
-/// The ids of calls of earlier turns begin behind those of any answer of this one.
+/// The number from which ids of earlier turns' calls are made: behind those of any answer of this session.
 const EARLIER_ANSWERS: u32 = 30_000_000;
 
 /// The conversation before a session.
 #[derive(Debug)]
 pub struct Past {
-    /// What was said and done, oldest first.
+    /// Words and calls, oldest first.
     pub(super) said: Vec<PastEntry>,
-    /// What was said before that, in few words.
+    /// A summary of the conversation before that.
     pub(super) summary: Option<Sensitive<String>>,
     pub(super) last_call: CallNumber,
     pub(super) began: Option<Began>,
-    /// Questions that wait for the user, with their tokens.
+    /// Open approval requests, with their tokens.
     pub(super) questions: Vec<OpenQuestion>,
-    /// The user's last message, where it has no answer.
+    /// The user's last message, if it has no answer.
     pub(super) open_turn: Option<OpenTurn>,
     /// Entries that name the pictures of messages.
     pub(super) shown: Vec<Entry>,
-    /// The last entry that was read; `None` of a conversation whose id has just been made.
+    /// The last entry that was read; `None` for a conversation whose id has just been made.
     pub(super) read_to: Option<EntryNumber>,
 }
 
-/// Something that was said or done, as a model reads it.
+/// Words or a call, as a model reads them.
 #[derive(Debug)]
 pub(super) struct PastEntry {
-    /// Where it stands in the log.
+    /// The entry's place in the log.
     pub(super) number: EntryNumber,
-    /// The user's message that it is of.
+    /// The user's message that the entry belongs to.
     message: Option<MessageKey>,
     pub(super) entry: LogEntry,
 }
 
-/// A message of the user's whose answer was broken off.
+/// A message of the user whose answer was broken off.
 #[derive(Debug)]
 pub(super) struct OpenTurn {
     pub(super) message: MessageKey,
-    /// What was called for it.
+    /// The calls that were made for it.
     pub(super) spent: SpentTurn,
 }
 
 impl Past {
-    /// That of a conversation whose id has just been made.
+    /// The past of a conversation whose id has just been made.
     pub fn none() -> Self {
         Self {
             said: Vec::new(),
@@ -79,7 +79,8 @@ impl Past {
         }
     }
 
-    /// That of a conversation which has just begun under an id that others may know: what they write in it from now on is read.
+    /// The past of a conversation that has just begun under an id that others may know: entries that they write from now on are
+    /// read.
     pub fn begun() -> Self {
         Self {
             read_to: Some(EntryNumber(0)),
@@ -87,7 +88,7 @@ impl Past {
         }
     }
 
-    /// That of a session which only gives an answer to a question about this call. `read_to` is the newest entry of the log.
+    /// The past of a session that only answers an approval request about this call. `read_to` is the newest entry of the log.
     pub fn of_answer(call: CallNumber, read_to: EntryNumber) -> Self {
         Self {
             last_call: call,
@@ -96,11 +97,11 @@ impl Past {
         }
     }
 
-    /// With what handlers keep for the conversation, by its log.
+    /// Adds the values that handlers keep for the conversation, from its log.
     ///
     /// # Errors
     ///
-    /// Where the store does not answer.
+    /// The store does not answer.
     pub fn with_state(
         mut self,
         ledger: &dyn Ledger,
@@ -114,11 +115,11 @@ impl Past {
         Ok(self)
     }
 
-    /// The newest entries of the log, oldest first, from which sessions by text begin.
+    /// The newest entries of the log, oldest first, from which text sessions begin.
     ///
     /// # Errors
     ///
-    /// Where the store does not answer.
+    /// The store does not answer.
     pub fn log_of(
         ledger: &dyn Ledger,
         conversation: &ConversationRef,
@@ -174,22 +175,22 @@ impl Past {
         })
     }
 
-    /// The last entry of the log when it was read; 0 of a conversation whose id has just been made.
+    /// The last entry of the log when it was read; 0 for a conversation whose id has just been made.
     pub fn read_to(&self) -> EntryNumber {
         self.read_to.unwrap_or_default()
     }
 
-    /// Whether nothing was said or done.
+    /// Whether the past has neither words nor calls.
     pub fn is_empty(&self) -> bool {
         self.said.is_empty()
     }
 
-    /// Entries of the log that name the pictures of messages, once.
+    /// Entries of the log that name the pictures of messages. They are returned once.
     pub fn take_shown(&mut self) -> Vec<Entry> {
         std::mem::take(&mut self.shown)
     }
 
-    /// Puts pictures where their messages are, which the log does not keep.
+    /// Puts pictures, which the log does not keep, before their messages.
     pub fn show(&mut self, mut pictures: Vec<(MessageKey, Vec<Image>)>) {
         if pictures.is_empty() {
             return;
@@ -209,18 +210,18 @@ impl Past {
         self.said = said;
     }
 
-    /// The highest number that a call in the log has.
+    /// The highest number of a call in the log.
     pub fn last_call(&self) -> CallNumber {
         self.last_call
     }
 
-    /// For calls of the conversation that are not in the log yet.
+    /// Raises the last call's number for calls that are not in the log yet.
     pub fn number_after(&mut self, call: CallNumber) {
         self.last_call = self.last_call.max(call);
     }
 }
 
-/// What the keys of entries begin with that name the pictures of a message.
+/// The key prefix of entries that name the pictures of a message.
 pub const SHOWN: &str = "shown:";
 
 fn names_pictures(entry: &Entry) -> bool {
@@ -228,7 +229,7 @@ fn names_pictures(entry: &Entry) -> bool {
     key.is_some_and(|key| key.starts_with(SHOWN))
 }
 
-/// The questions that were denied, by the log, the newest of them, oldest first.
+/// The newest denied approval requests in the log, oldest first.
 fn denied(entries: &[Entry]) -> impl Iterator<Item = QuestionNumber> {
     let mut states = BTreeMap::new();
     for entry in entries {
@@ -274,7 +275,7 @@ fn newest_summary(log: &[(EntryNumber, Said)]) -> (Option<Sensitive<String>>, En
     newest
 }
 
-/// What was said and done from an entry on, the newest that fits. A message that was sent again is there once.
+/// Words and calls from an entry on, the newest that fit. A repeated message is there once.
 fn since(log: &[(EntryNumber, Said)], from: EntryNumber) -> Vec<PastEntry> {
     let mut messages = BTreeSet::new();
     let mut is_first = |said: &Said| match said {
@@ -329,7 +330,7 @@ fn written(value: &serde_json::Value) -> usize {
     value.to_string().len()
 }
 
-/// As a model reads it in a later turn.
+/// The entries for a model in a later turn.
 fn read_again(said: &Said) -> Option<Vec<LogEntry>> {
     match said {
         Said::Words {
@@ -410,7 +411,8 @@ fn call_again(said: &Said) -> Option<Vec<LogEntry>> {
     Some(vec![call, result])
 }
 
-/// Whether this keeps the whole answer to a message, which is known by its id and by what it says, or by the client's key alone.
+/// Whether this entry keeps the whole answer to a message. A message is known by its id and its text, or by the client's key
+/// alone.
 fn answers(said: &Said, key: &MessageKey) -> bool {
     let Said::Answered { message, body } = said else {
         return false;

@@ -1,13 +1,13 @@
-//! How long a turn by text goes on: until it is cancelled, or its time is up.
+//! The end of a turn by text: until it is cancelled, or its time is up.
 
 use std::pin::Pin;
 use std::task::Context;
 use tokio::time::Instant;
 
-/// What a turn is given up for.
+/// The conditions under which a turn is given up.
 pub(super) struct Patience<'a> {
     cancelled: Pin<&'a mut (dyn Future<Output = ()> + Send)>,
-    /// It has ended, and is not to be polled any more.
+    /// Whether the future has ended, and must not be polled any more.
     is_cancelled: bool,
     pub(super) until: Instant,
 }
@@ -24,7 +24,7 @@ impl<'a> Patience<'a> {
         }
     }
 
-    /// Whether it is cancelled; wakes the task when it is.
+    /// Whether the turn is cancelled; wakes the task when it is.
     pub(super) fn poll_cancelled(&mut self, context: &mut Context<'_>) -> bool {
         self.is_cancelled = self.is_cancelled || self.cancelled.as_mut().poll(context).is_ready();
         self.is_cancelled

@@ -1,5 +1,5 @@
-//! A text session between its turns: what has begun comes to its end, and what has come or fallen due meanwhile is dealt with
-//! before anything else is said. Knows no turn, and no client: nobody waits for what happens here.
+//! A text session between its turns: its running calls come to their ends, and inputs and deadlines of the meantime are handled
+//! before the next message. Knows no turn, and no client: events here have no receiver.
 
 use super::past::ENTRIES_MAX;
 use super::patience::Patience;
@@ -16,13 +16,13 @@ use windlass_session::model::RequestEvent;
 use windlass_session::time::Timestamp;
 
 impl TextSession {
-    /// Whether calls have begun, or have something to be stored, for which no turn waits. Else nothing falls due that could
-    /// not wait for the next turn.
+    /// Whether calls run, or have something to be stored, without a turn that waits for them. Otherwise nothing falls due that
+    /// could not wait for the next turn.
     pub fn is_working(&self) -> bool {
         !self.calls.is_idle() || self.core.is_working()
     }
 
-    /// Waits for the next thing that a call without a turn brings, or for a deadline.
+    /// Waits for the next event of a call without a turn, or for a deadline.
     pub async fn work(&mut self) {
         let mut never = std::pin::pin!(std::future::pending());
         let until = Instant::now() + Duration::from_secs(60);
@@ -32,23 +32,23 @@ impl TextSession {
         self.expect_nothing();
     }
 
-    /// Ends the session and waits for the changes that it has begun. Nobody asks any more what it has asked.
+    /// Ends the session and waits for the changes that it has begun. Its open approval requests are not asked any more.
     pub async fn end(mut self) {
         self.settle_by(Input::Client(ClientEvent::Stop)).await;
         Box::pin(self.leave()).await;
     }
 
-    /// The same for a session whose conversation nobody comes back to. What it has done stays known.
+    /// Ends a session whose conversation is not continued. Its changes stay recorded.
     pub async fn end_for_good(mut self) {
         self.settle_by(Input::Client(ClientEvent::Stop)).await;
         self.calls.leave_for_good();
         Box::pin(self.calls.finish(None)).await;
     }
 
-    /// The same for a session whose conversation goes on in another one: what the user was asked stays open. A summary that is being
-    /// written is kept, unless the program ends before it is.
+    /// Ends a session whose conversation goes on in another one: approval requests stay open. A summary that is being written is
+    /// kept, unless the program ends first.
     pub async fn suspend(mut self, program_ends: impl Future<Output = ()>) {
-        // Its turn is over. A task may run for a day, and holds no room that other turns need.
+        // The session's turn is over. A task may run for a day, and must hold no room that other turns need.
         self.memory = TurnMemory::default();
         self.settle_by(Input::Shutdown).await;
         let written = tokio::select! {
@@ -62,25 +62,25 @@ impl TextSession {
         Box::pin(self.leave()).await;
     }
 
-    /// What has begun comes to its end, and nothing else begins.
+    /// Lets running calls come to their ends. No new ones begin.
     async fn settle_by(&mut self, input: Input) {
         self.feed(input, &mut Nobody);
         self.calls.retire();
         while !self.core.is_over() {
             self.work().await;
         }
-        // What follows may wait long, for a summary or for the store.
+        // The next steps may wait long, for a summary or for the store.
         self.stopping.close();
     }
 
     async fn leave(mut self) {
-        // Nobody can go on with a leg by text.
+        // A leg by text cannot be resumed.
         self.calls.leave();
         self.calls.finish(None).await;
     }
 
-    /// What has come since the last turn, and what has fallen due, comes before what is said now: a question whose time is up
-    /// has ended when another one is answered.
+    /// Handles inputs and deadlines since the last turn before the new message: an expired approval request has ended when
+    /// another one is answered.
     pub(super) async fn catch_up(&mut self, patience: &mut Patience<'_>, sink: &mut dyn TurnSink) {
         while let Wake::Core = self.wait(std::future::ready(()), patience, sink).await {}
         self.expect_nothing();
@@ -90,7 +90,7 @@ impl TextSession {
         }
     }
 
-    /// Keeps a summary that has been written in the log of the conversation.
+    /// Keeps a finished summary in the log of the conversation.
     pub(super) fn keep_summary(&mut self) {
         if let Some(written) = self.summaries.take_finished() {
             self.keep(&written);
@@ -105,18 +105,18 @@ impl TextSession {
         let kept = entries.map(|entries| written.entry(self.id(), &entries));
         match kept {
             Ok(Some(entry)) => self.append(vec![entry]),
-            // The session goes on with it all the same.
+            // The session uses the summary all the same.
             Ok(None) => {}
             Err(error) => tracing::warn!(session = %self.id(), %error, "a summary is not kept"),
         }
     }
 
-    /// No request to a model is running, and none begins before something is said.
+    /// Notes that no request to a model runs, and none begins before the next message.
     pub(super) fn expect_nothing(&mut self) {
         self.feed(Input::Request(RequestEvent::Ended), &mut Nobody);
     }
 
-    /// Between turns, which may be a day apart, nothing is held that the next one makes anew.
+    /// Gives memory back between turns, which may be a day apart. The next turn makes it anew.
     pub(super) fn give_room_back(&mut self) {
         self.outputs = Vec::new();
         self.inputs = VecDeque::new();

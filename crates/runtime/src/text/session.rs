@@ -1,5 +1,5 @@
-//! A text session between its turns: the core, the driver of its calls and the log of what the model reads, and how inputs and
-//! outputs pass between them. Knows no model's protocol and no client's.
+//! A text session between its turns: the core, the driver of its calls and the log that the model reads, and the passing of
+//! inputs and outputs between them. Knows no model's protocol and no client's.
 
 use super::memory::TurnMemory;
 use super::model::TextTools;
@@ -34,13 +34,13 @@ use windlass_tool::handler::{KnowledgeReader, World};
 use windlass_tool::id::{CallNumber, ClientId, EffectId, SessionId};
 use windlass_tool::sensitive::Sensitive;
 
-/// What a text session is made of.
+/// The parts of a text session.
 pub struct TextRequest {
-    /// Its history is the past's, where that has one, and the client's own account otherwise.
+    /// The session's configuration. Its history comes from `past` if that has one, and from the client's own account otherwise.
     pub session: SessionConfig,
     pub client_id: ClientId,
     pub conversation: ConversationRef,
-    /// By whom it is begun, where it is new.
+    /// The conversation's beginner, if it is new.
     pub beginner: Beginner,
     pub world: Arc<dyn World>,
     pub shared: Shared,
@@ -50,8 +50,7 @@ pub struct TextRequest {
     pub memory: TurnMemory,
 }
 
-/// One text session. Everything of it lives in the futures of its methods; between them nothing moves but calls that have
-/// begun.
+/// One text session. Everything of it lives in the futures of its methods; between them only running calls go on.
 pub struct TextSession {
     pub(super) core: RecordedSession,
     pub(super) calls: CallDriver,
@@ -64,28 +63,28 @@ pub struct TextSession {
     pub(super) flow: Flow,
     pub(super) world: Arc<dyn World>,
     pub(super) pictures_due: Vec<DuePicture>,
-    /// Effects and questions of whose ends the model has heard, until the turn that spoke of them is over.
+    /// Effects and approval requests whose ends the model has acknowledged, until the turn that spoke of them is over.
     pub(super) heard: (Vec<EffectId>, Vec<QuestionNumber>),
-    /// Effects of other sessions of whose ends the model is told.
+    /// Effects of other sessions whose ends the model gets.
     pub(super) told: VecDeque<EffectId>,
-    /// The entry of the log of the conversation up to which it was read before the session began.
+    /// The last entry of the conversation's log that was read before the session began.
     pub(super) read_to: EntryNumber,
-    /// The same when the ledger was asked last for what no model has heard, and that was nothing.
+    /// The last entry read when the ledger was last asked for unacknowledged outcomes and had none.
     pub(super) all_heard_to: Option<EntryNumber>,
-    /// The session's newest entry in it.
+    /// The session's newest entry in the log.
     pub(super) last_entry: Option<LegNumber>,
-    /// The last message of the user, where its answer was broken off.
+    /// The last message of the user, if its answer was broken off.
     pub(super) broken_off: Option<MessageKey>,
-    /// What was called for it, where that was in an earlier session.
+    /// The calls that were made for it in an earlier session.
     pub(super) spent: Option<SpentTurn>,
-    /// The memory that its turns hold until it is over.
+    /// The memory that the session's turns hold until it is over.
     pub(super) memory: TurnMemory,
     pub(super) started: Instant,
-    /// Calls that its user wants stopped.
+    /// Calls that the user wants stopped.
     pub(super) stopping: CallStops,
     /// Requests to models so far.
     requests: u64,
-    /// Kept between inputs for their room.
+    /// Kept between inputs for their memory.
     pub(super) outputs: Vec<Output>,
     pub(super) inputs: VecDeque<Input>,
 }
@@ -99,57 +98,57 @@ pub(super) struct DuePicture {
     pub(super) address: String,
 }
 
-/// What the core has said since the turn began, as far as the driver acts on it.
+/// The core's reports since the turn began, as far as the driver acts on them.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    /// Words have gone to the user since the last calls; what stands before those is no answer, but a preface.
+    /// Whether words have gone to the user since the last calls. Words before those are a preface and no answer.
     pub(super) has_words: bool,
-    /// All calls of the last message are settled.
+    /// Whether all calls of the last message are settled.
     pub(super) tools_complete: bool,
-    /// The answer that is being given to a question, until it is known what came of that.
+    /// The answer that is being given to an approval request, until its outcome is known.
     pub(super) answers: Option<GivenAnswer>,
-    /// The model was told something that it is to answer.
+    /// Whether the model was given a text that it is to answer.
     pub(super) is_told: bool,
-    /// The log has the user's message already, and what was done for it.
+    /// Whether the log has the user's message already, and the calls for it.
     pub(super) is_taken_up: bool,
     pub(super) voice_session_start: Option<serde_json::Value>,
-    /// What came of a call that was to be stopped, until that is told.
+    /// The outcome of a request to stop a call, until it is reported.
     stopped: Option<CancelOutcome>,
-    /// The model's provider refused the turn's pictures.
+    /// Whether the model's provider refused the turn's pictures.
     pub(super) has_refused_pictures: bool,
     /// Bytes of pictures that calls of the turn brought back.
     pub(super) picture_bytes: usize,
     pub(super) usage: Usage,
 }
 
-/// An answer of the user's that is being taken.
+/// An answer of the user that is being taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum GivenAnswer {
-    /// The question of its token is looked for.
+    /// The approval request of the token is being looked for.
     Sought,
-    /// `None` where no question has the token.
+    /// `None` if no approval request has the token.
     Of(Option<Answered>),
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answered {
     question: QuestionNumber,
-    /// The call that it is about, as its asker's client knows it.
+    /// The call of the approval request, by its number for the client of the session that asked.
     call: CallNumber,
     approved: bool,
 }
 
-/// What ends a wait.
+/// The event that ends a wait.
 pub(super) enum Wake<T> {
     Model(T),
-    /// A call or a deadline of the core; it has been dealt with.
+    /// A call or a deadline of the core. It has been handled.
     Core,
     Cancelled,
     /// The turn's time is up.
     Late,
 }
 
-/// What a look at everything that is waited for found.
+/// The first ready event of everything that is waited for.
 enum Sight<T> {
     Cancelled,
     Stop(CallStop),
@@ -157,10 +156,10 @@ enum Sight<T> {
     Model(T),
 }
 
-/// Said to a model in the place of a message that it has read and whose answer was broken off.
+/// Replaces a message that the model has read and whose answer was broken off.
 const TAKEN_UP: &str = "Your answer to the user's last message was broken off before its end, and the user has sent the same message once more. It stands above and is not repeated here: answer it now, as a whole. What tools have done for it stays done. Where you do not see what became of a call, make the same call with the same arguments: it is not done twice.";
 
-/// Effects of other sessions that are remembered as told.
+/// Effects of other sessions whose delivery is remembered.
 const TOLD_MAX: usize = 100;
 /// The type of the client message that moves a conversation to voice.
 const VOICE_SESSION_START: &str = "voice_session_start";
@@ -179,7 +178,7 @@ impl TextSession {
             past,
             memory,
         } = request;
-        // The log knows better than the client.
+        // The log is more reliable than the client.
         if !past.said.is_empty() {
             session.history = Vec::new();
         }
@@ -218,7 +217,7 @@ impl TextSession {
             heard: Default::default(),
             told: VecDeque::new(),
             read_to: past.read_to.unwrap_or_default(),
-            // What no model has heard is among what was read.
+            // The entries that were read include every unacknowledged outcome.
             all_heard_to: Some(past.read_to.unwrap_or_default()),
             last_entry: None,
             memory,
@@ -243,7 +242,7 @@ impl TextSession {
             text.perform(output, &mut inputs, &mut Nobody);
         }
         if let Some(began) = past.began {
-            // How those that are at work end, the log tells.
+            // The log reports the ends of running effects.
             let unheard = began.unheard.iter().chain(&began.at_work);
             text.told
                 .extend(unheard.map(|effect| effect.effect_id.clone()));
@@ -264,7 +263,7 @@ impl TextSession {
         self.core.last_call()
     }
 
-    /// As the knowledge base knows its user.
+    /// The session's user in the form of the knowledge base.
     pub(super) fn reader(&self) -> KnowledgeReader {
         let config = self.core.config();
         KnowledgeReader {
@@ -287,7 +286,7 @@ impl TextSession {
         &self.log
     }
 
-    /// Writes into the log of the conversation, in the order of what the session says. Nobody waits for it.
+    /// Writes into the log of the conversation, in the order of the session's other entries. Does not wait for the store.
     pub fn append(&mut self, entries: Vec<NewEntry>) {
         self.calls.append(entries);
     }
@@ -333,8 +332,8 @@ impl TextSession {
                 let newest = entries.iter().filter_map(|entry| entry.leg_number).max();
                 self.last_entry = self.last_entry.max(newest);
             }
-            // Told to the ledger once the turn has come to its end in words: a model that is asked again after a broken one has
-            // not heard of it.
+            // The ledger is notified once the turn has ended in words: a model that is asked again after a broken answer has not
+            // acknowledged it.
             Output::Heard { effects, questions } => {
                 self.heard.0.extend_from_slice(effects);
                 self.heard.1.extend_from_slice(questions);
@@ -351,12 +350,13 @@ impl TextSession {
                 }
                 sink.event(&event);
             }
-            // There is no sound and no lasting connection in a text session, and the driver has performed the rest.
+            // A text session has no sound and no lasting connection, and the driver has performed the other outputs.
             Some(_) | None => {}
         }
     }
 
-    /// Tells the ledger what the model has heard of, which nobody else has to tell then. Whether there was anything.
+    /// Notifies the ledger of the outcomes that the model has acknowledged, so that no other session delivers them. Returns
+    /// whether there were any.
     pub(super) fn hand_over_heard(&mut self) -> bool {
         let (effects, questions) = std::mem::take(&mut self.heard);
         if effects.is_empty() && questions.is_empty() {
@@ -371,7 +371,7 @@ impl TextSession {
         true
     }
 
-    /// With which a call of it can be stopped, also once its turn is over.
+    /// A handle that can stop a call of the session, also once its turn is over.
     pub fn call_stopper(&self) -> CallStopper {
         self.stopping.stopper()
     }
@@ -383,14 +383,14 @@ impl TextSession {
         };
         self.feed(Input::Client(event), sink);
         match self.flow.stopped.take() {
-            // Another session of the conversation may have it.
+            // Another session of the conversation may have the call.
             Some(CancelOutcome::Unknown) if stop.call() > self.core.last_call() => {}
             Some(outcome) => stop.came_to(outcome),
             None => {}
         }
     }
 
-    /// What the conversation's other sessions have said and done since the last time.
+    /// Reads the entries of the conversation's other sessions since the last time.
     pub(super) fn read_tail(&mut self, sink: &mut dyn TurnSink) {
         let mut inputs = VecDeque::new();
         self.calls.read_tail(&mut inputs);
@@ -406,16 +406,16 @@ impl TextSession {
         }
     }
 
-    /// The outcomes of effects whose own session is gone and that no model has heard of.
+    /// Delivers the outcomes of effects whose own session is gone and that no model has acknowledged.
     fn tell_unheard(&mut self, sink: &mut dyn TurnSink) {
-        // What an effect comes to is in the log.
+        // The log has every outcome of an effect, so an unchanged log has no new one.
         let last_read = self.calls.last_read();
         if self.all_heard_to == Some(last_read) {
             return;
         }
         let mut unheard = match self.ledger.store().unheard(&self.conversation) {
             Ok(unheard) => unheard,
-            // It is told in a later turn.
+            // A later turn delivers them.
             Err(_) => return,
         };
         self.all_heard_to = unheard.is_empty().then_some(last_read);
@@ -465,7 +465,7 @@ impl TextSession {
             ModelCommand::Image { mime_type, data } => {
                 self.note(Entry::UserImage(Image { mime_type, data }));
             }
-            // Live models alone are told these.
+            // Only live models get these.
             ModelCommand::History { .. }
             | ModelCommand::AudioEnded
             | ModelCommand::Resynchronize => {}
@@ -474,7 +474,7 @@ impl TextSession {
 
     /// Writes the user's message into the log that the next request is made of.
     pub(super) fn note_user(&mut self, text: Sensitive<String>) {
-        // A message that came to nothing and is sent again has been said once.
+        // A message that is sent again after a failed turn was said once.
         if text.expose().trim().is_empty() || self.log.ends_with(text.expose()) {
             return;
         }
@@ -510,7 +510,7 @@ impl TextSession {
                 self.flow.stopped = Some(outcome);
                 return;
             }
-            // In a conversation that belongs to nobody, those of other clients are none of this one's business.
+            // In a conversation without an owner, a client sees its own standing approvals alone.
             ClientUpdate::StandingApprovals(mut standing) => {
                 let client_id = &self.calls.identity.client_id;
                 standing.retain(
@@ -533,7 +533,7 @@ impl TextSession {
                 if message.get("type").and_then(serde_json::Value::as_str)
                     == Some(VOICE_SESSION_START) =>
             {
-                // It ends the turn, so it is the last that the client hears of it.
+                // The message ends the turn, so it is the client's last one.
                 self.flow.voice_session_start = Some(message);
                 return;
             }
@@ -542,8 +542,8 @@ impl TextSession {
         sink.client(&update);
     }
 
-    /// Whether this end of a question is that of the answer being given. Others end meanwhile, too: their time is up, or they are
-    /// taken back. One of no known question is always the answer's.
+    /// Whether this end of an approval request is that of the answer being given. Other requests end meanwhile, too: their time
+    /// is up, or they are cancelled. The end of an unknown request always belongs to the answer.
     fn is_answered(&self, call: Option<CallNumber>) -> bool {
         match self.flow.answers {
             None => false,
@@ -554,7 +554,7 @@ impl TextSession {
         }
     }
 
-    /// Whether the ledger has taken no answer to the question that is being answered.
+    /// Whether the ledger has taken no answer to the approval request that is being answered.
     fn is_answered_question_open(&self) -> bool {
         let Some(GivenAnswer::Of(Some(answered))) = self.flow.answers else {
             return false;
@@ -568,14 +568,14 @@ impl TextSession {
         }
     }
 
-    /// Puts something into the log that was said earlier or elsewhere.
+    /// Puts an entry of an earlier time or another session into the log.
     fn note_earlier(&mut self, entry: Entry, number: EntryNumber) {
         self.note(entry);
         self.summaries
             .begun(&self.log, Some(EntryPlace::Log(number)));
     }
 
-    /// Puts an entry into the log. What does not fit is left out, which the log's limits have made rare.
+    /// Puts an entry into the log. An entry that does not fit is left out, which the log's limits have made rare.
     pub(super) fn note(&mut self, entry: Entry) {
         if let Err(error) = self.log.append(entry) {
             let session = self.id();
@@ -583,8 +583,8 @@ impl TextSession {
         }
     }
 
-    /// Waits for what the model brings, and deals with calls and deadlines meanwhile. The future of the model must bear
-    /// being dropped, or be lent.
+    /// Waits for the model's result, and handles calls and deadlines meanwhile. The model's future must tolerate being dropped,
+    /// or be lent.
     pub(super) async fn wait<T>(
         &mut self,
         model: impl Future<Output = T>,
@@ -606,8 +606,7 @@ impl TextSession {
             }
             model.as_mut().poll(context).map(Sight::Model)
         };
-        // What is there already is taken without a timer, and before anything is written: what comes together leaves
-        // together.
+        // Ready results are taken without a timer, and before anything is written: pieces that come together are sent together.
         let at_hand = poll_fn(|context| Poll::Ready(look(context))).await;
         let sight = match at_hand {
             Poll::Ready(sight) => sight,
@@ -655,7 +654,7 @@ fn add(sum: &mut Usage, usage: &Usage) {
     sum.seconds += usage.seconds;
 }
 
-/// The client's own account of what was said, for a log that has nothing of it.
+/// The client's own account of the conversation, for a log without one.
 fn seed_entries(seed: Vec<HistoryEntry>) -> Vec<NewEntry> {
     let entry = |(number, entry): (usize, HistoryEntry)| {
         let said = Said::Words {

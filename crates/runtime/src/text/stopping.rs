@@ -1,5 +1,5 @@
-//! The way by which a call of a text session is stopped from outside its turn: a few requests that wait, each with its way back.
-//! Knows no caller, and nothing of what may be stopped.
+//! The way to stop a call of a text session from outside its turn: a few waiting requests, each with its way back. Knows no
+//! caller, and nothing of the rights to stop a call.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -8,23 +8,23 @@ use tokio::time::timeout;
 use windlass_session::client::CancelOutcome;
 use windlass_tool::id::CallNumber;
 
-/// Requests of one session that wait; who brings one more waits for room.
+/// Requests of one session that wait; a further one waits for room.
 const WAITING_MAX: usize = 8;
 
-/// One call that is to be stopped.
+/// A request to stop one call.
 #[derive(Debug)]
 pub(super) struct CallStop {
     call: CallNumber,
     way_back: oneshot::Sender<CancelOutcome>,
 }
 
-/// What a session answers to a request to stop a call.
+/// A session's answer to a request to stop a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopAnswer {
     Outcome(CancelOutcome),
     /// The session has never had the call, or has ended.
     NotHere,
-    /// The session did not come to it in time, and will not stop it later.
+    /// The session did not handle the request in time, and will not stop the call later.
     Busy,
 }
 
@@ -33,19 +33,19 @@ impl CallStop {
         self.call
     }
 
-    /// What came of it. A request that is dropped in place of that is not this session's.
+    /// Reports the outcome. A request that is dropped instead concerns a call of another session.
     pub(super) fn came_to(self, outcome: CancelOutcome) {
-        // Who asked may have left.
+        // The requester may have left.
         let _ = self.way_back.send(outcome);
     }
 }
 
-/// Stops calls of one session, as long as that lives.
+/// Stops calls of one session, as long as the session lives.
 #[derive(Clone, Debug)]
 pub struct CallStopper(mpsc::Sender<CallStop>);
 
 impl CallStopper {
-    /// What comes of it, within so long.
+    /// The outcome of stopping a call, or [`StopAnswer::Busy`] after `patience`.
     pub async fn stop(&self, call: CallNumber, patience: Duration) -> StopAnswer {
         let asked = async {
             let (way_back, outcome) = oneshot::channel();
@@ -66,7 +66,7 @@ impl CallStopper {
     }
 }
 
-/// The session's end of it.
+/// The session's side of the stopper.
 #[derive(Debug)]
 pub(super) struct CallStops {
     stopper: CallStopper,
@@ -88,20 +88,20 @@ impl CallStops {
         self.stopper.clone()
     }
 
-    /// The next request for whose answer somebody waits.
+    /// The next request whose answer is still awaited.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<CallStop> {
         loop {
             match self.waiting.poll_recv(context) {
-                // Who gave up waiting was told that nothing is stopped.
+                // A requester that gave up waiting was told that nothing is stopped.
                 Poll::Ready(Some(stop)) if stop.way_back.is_closed() => {}
                 Poll::Ready(Some(stop)) => return Poll::Ready(stop),
-                // It holds a sender itself, so that there is always one to come, until it is closed.
+                // This value holds a sender itself, so the queue never ends until it is closed.
                 Poll::Ready(None) | Poll::Pending => return Poll::Pending,
             }
         }
     }
 
-    /// No call is left that could be stopped: what waits is dropped, and nothing is taken any more.
+    /// Drops the waiting requests and takes no more: no call is left that could be stopped.
     pub(super) fn close(&mut self) {
         self.waiting.close();
         while self.waiting.try_recv().is_ok() {}
@@ -137,7 +137,7 @@ mod tests {
         let stopper = stops.stopper();
         let waits = stopper.clone();
         let asked = tokio::spawn(async move { waits.stop(CALL, PATIENCE).await });
-        // It is there, and nobody has taken it.
+        // The request is there, and not taken yet.
         while stops.waiting.is_empty() {
             tokio::task::yield_now().await;
         }

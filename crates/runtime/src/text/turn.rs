@@ -1,5 +1,5 @@
-//! A turn: what the user says, the model's answers with their calls, and the end in words. Knows no protocol and no policy:
-//! budgets are the core's, whose verdict that a turn is wound up is heeded here.
+//! A turn: the user's message, the model's answers with their calls, and the end in words. Knows no protocol and no policy:
+//! budgets are the core's, and its verdict that a turn is wound up is followed here.
 
 use super::ask::AskOutcome;
 use super::model::TextModel;
@@ -28,30 +28,29 @@ use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::sensitive::Sensitive;
 
-/// Longer than an approved call can take beyond the time for which its result is waited for, with its attempts and its waits for the
-/// store.
+/// The longest time of an approved call beyond the wait for its result, with its attempts and its waits for the store.
 const APPROVED_PATIENCE: Duration = Duration::from_secs(300);
-/// No attempt takes longer.
+/// The longest time of an attempt.
 const RESULT_WAIT_MS_MAX: u64 = 600_000;
-/// How often a model is told that its call could not be read.
+/// Corrections of a model whose call could not be read.
 const CORRECTIONS_MAX: u32 = 2;
-/// Said to a model that answered nothing.
+/// Notice to a model whose answer held no words.
 const ANSWER_IN_WORDS: &str = "Your last answer held no words for the user. Answer the user now, in words, with what you have; say so where it is not enough.";
-/// Said to a model whose answer the user wants another one for.
+/// Notice to a model before a message that the user wants answered anew.
 const ANOTHER_ANSWER: &str =
     "The user wants another answer to the following message than the one that was given.";
-/// Said to a model before a message that stands in the place of an earlier one.
+/// Notice to a model before a message that replaces an earlier one.
 const EDITED: &str = "The user took back an earlier message and everything that was said after it, and says the following in its place. What tools have done since then stays done.";
-/// Said to a model in later turns of an answer that nobody waited for.
+/// Notice to a model in later turns about an answer that the user did not wait for.
 const BROKEN_OFF: &str =
     "(The user interrupted the answer before this and may not have seen all of it.)";
-/// Said to the user where the model wrote a call into its words again, and may have said that it was carried out.
+/// Text for the user after the model wrote a call into its words again, and may have said that it was carried out.
 const NOTHING_DONE: &str = "\n\nI could not carry that out, and nothing was done. Please ask again, perhaps in other words.";
-/// Said to the user where the model will say nothing at all.
+/// Text for the user after the model gave no words at all.
 const NO_WORDS: &str =
     "I could not put an answer together. Please ask again, perhaps in other words.";
 
-/// What a turn does next.
+/// The next step of a turn.
 enum Next {
     Ask,
     /// Ask once more, without tools.
@@ -59,19 +58,19 @@ enum Next {
     End(FinishReason),
 }
 
-/// How far a turn has come.
+/// The progress of a turn.
 #[derive(Default)]
 struct Progress {
     requests: u32,
     corrections: u32,
-    /// The model was told that a call which it writes into its words is none.
+    /// Whether the model was told that a call among its words does not count.
     is_told_of_prose: bool,
     is_last: bool,
 }
 
 impl TextSession {
-    /// Runs one turn to its end. It is given up when `cancelled` is ready: then the model's request is dropped, and so is
-    /// every call that changes nothing.
+    /// Runs one turn to its end. It is given up when `cancelled` is ready: then the model's request is dropped, and so is every
+    /// call that changes nothing.
     pub async fn turn(
         &mut self,
         input: TurnInput,
@@ -95,7 +94,7 @@ impl TextSession {
         if let Some(message) = message {
             self.broken_off = message.filter(|_| is_broken);
         }
-        // What no model has spoken of is told by the session that speaks next.
+        // The session that speaks next delivers every outcome that no model acknowledges now.
         let has_heard = !is_broken && speaks && self.hand_over_heard();
         self.expect_nothing();
         self.give_room_back();
@@ -114,8 +113,8 @@ impl TextSession {
         end
     }
 
-    /// Has the oldest turns summarised before the model's window has no room for them. Where no model is named for that, they are left out
-    /// as the configuration's limit has it; where the window itself is smaller than that limit, the model summarises them itself.
+    /// Has the oldest turns summarised before they no longer fit the model's window. Without a model for that, they are left out
+    /// at the configuration's limit. If the window itself is smaller than that limit, the model summarises them itself.
     fn summarise(&mut self, system_instruction: &str) {
         let settings = self.settings.clone();
         let Some(first) = settings.models.first() else {
@@ -129,7 +128,7 @@ impl TextSession {
         }
     }
 
-    /// Whether the input is one that the model has to answer.
+    /// Takes the input in. Returns whether the model has to answer it.
     async fn take_input(
         &mut self,
         input: TurnInput,
@@ -152,7 +151,7 @@ impl TextSession {
                     };
                     self.feed(Input::Began(Box::new(began)), sink);
                 }
-                // They are in the log with the message.
+                // The pictures are in the log with the message.
                 input.images.clear();
                 self.hear_user(input, sink);
                 true
@@ -178,7 +177,7 @@ impl TextSession {
         }
     }
 
-    /// Says something to the model that it is to know in later turns, too.
+    /// Adds a notice that the model keeps in later turns, too.
     fn remember_notice(&mut self, text: &str) {
         self.append(vec![notice_entry(text)]);
         self.note(Entry::Notice(Sensitive(text.to_owned())));
@@ -196,7 +195,7 @@ impl TextSession {
         }
     }
 
-    /// Takes the answer to an approval request. What was approved runs to its end, even if nobody waits for it.
+    /// Takes the answer to an approval request. An approved call runs to its end, even if the turn is cancelled.
     async fn take_consent(
         &mut self,
         consent: Consent,
@@ -243,11 +242,11 @@ impl TextSession {
                 self.flow.answers = None;
             }
         }
-        // What the user has approved runs outside the turn's budgets. Time is one of these.
+        // An approved call runs outside the turn's budgets, time included.
         patience.until += begun.elapsed();
     }
 
-    /// What is said of an answer that could not even be looked at.
+    /// The response for an answer whose approval request could not be read.
     fn not_stored(&self) -> Arc<ToolResponse> {
         let error = CallError::new(
             ErrorType::Transient,
@@ -308,7 +307,7 @@ impl TextSession {
             if let Err(exceeded) = self.weigh() {
                 return self.give_up_crowded(&exceeded, sink);
             }
-            // What the model was told until here is in the log that it is asked with.
+            // The model's notices up to here are in the log of the next request.
             self.flow.is_told = false;
             let asked = self.ask(system_instruction, tool_use, patience, sink).await;
             let (answer, model) = match asked {
@@ -350,7 +349,7 @@ impl TextSession {
             progress.corrections += 1;
             if is_prose {
                 progress.is_told_of_prose = true;
-                // What was said before it does not answer what the user asked for.
+                // Words before the call do not answer the user's request.
                 self.flow.has_words = false;
             }
             self.note(Entry::Notice(Sensitive(correction.to_owned())));
@@ -387,7 +386,7 @@ impl TextSession {
         Next::End(reason)
     }
 
-    /// Hands the calls of an answer to the core and waits until each has its response.
+    /// Passes the calls of an answer to the core and waits until each has its response.
     async fn run_calls(
         &mut self,
         mut answer: ModelAnswer,
@@ -411,12 +410,12 @@ impl TextSession {
                 Wake::Late => return Next::End(self.give_up_late(sink)),
             }
         }
-        // What was said before the calls is a preface, but for one that the voice session follows.
+        // Words before the calls are a preface, unless the voice session follows them.
         self.flow.has_words &= self.flow.voice_session_start.is_some();
         if !progress.is_last {
             return Next::Ask;
         }
-        // It was asked for words alone and called all the same.
+        // The model was asked for words alone and called a tool all the same.
         if !self.flow.has_words {
             self.say(NO_WORDS, sink);
         }
@@ -424,7 +423,7 @@ impl TextSession {
         Next::End(FinishReason::Stop)
     }
 
-    /// Says something that the model did not.
+    /// Adds words to the answer that the model did not write.
     fn say(&mut self, words: &str, sink: &mut dyn TurnSink) {
         let text = Sensitive(words.to_owned());
         self.note(Entry::Text(windlass_provider::log::TextPiece::plain(
@@ -446,7 +445,7 @@ impl TextSession {
         FinishReason::Cancelled
     }
 
-    /// Whoever asked holds too much memory for a further request. What was begun has ended.
+    /// Ends a turn whose user holds too much memory for a further request. Earlier requests have ended.
     fn give_up_crowded(&mut self, exceeded: &Exceeded, sink: &mut dyn TurnSink) -> FinishReason {
         self.give_up(sink);
         sink.failed(ErrorCode::Overloaded, &exceeded.to_string());
@@ -474,7 +473,7 @@ fn notice_entry(text: &str) -> NewEntry {
     }
 }
 
-/// What the user is told of a failure; the rest is in the log.
+/// The user's message about a failure; the rest is in the log.
 fn told_of(ending: &Ending, model: &TextModel) -> (ErrorCode, &'static str) {
     let Ending::Failed(failure) = ending else {
         return (

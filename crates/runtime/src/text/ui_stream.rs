@@ -38,13 +38,13 @@ pub const HEADERS: [(&str, &str); 3] = [
 pub const UNBUFFERED: [(&str, &str); 2] =
     [("cache-control", "no-cache"), ("x-accel-buffering", "no")];
 
-/// Said where the user answers what was answered already, so that a turn never ends without words.
+/// Text after a repeated answer of the user, so that a turn never ends without words.
 const ANSWERED_BEFORE: &str = "This was answered before. Nothing more was done.";
 
-/// Said where the user's answer leads to a new question.
+/// Text after an answer of the user that leads to a new approval request.
 const ASKED_ANEW: &str = "Something has changed since you were asked, so that nothing was done. Please answer the new question.";
 
-/// Takes what is ready to go out and leaves the buffer empty.
+/// Takes the ready bytes and leaves the buffer empty.
 pub trait Outlet: Send {
     fn send(&mut self, bytes: &mut Vec<u8>);
 }
@@ -54,31 +54,31 @@ pub struct UiStream<O> {
     outlet: O,
     bytes: Vec<u8>,
     message_id: String,
-    /// The client's own message goes on; it is not begun anew.
+    /// Whether the client's own message goes on, and is not begun anew.
     continues: bool,
     is_begun: bool,
     texts: u32,
-    /// Of the text that is open.
+    /// The id of the open text.
     text_id: String,
     is_text_open: bool,
     is_step_open: bool,
-    /// The user is asked about a call; a new step would hide that from the SDK.
+    /// Whether the user is asked about a call; a new step would hide that from the SDK.
     awaits_approval: bool,
     shown: Vec<CallNumber>,
-    /// Calls that need the user's consent and about which the user was not asked yet, each with what it is told.
+    /// Calls whose approval request is still to come, each with its error text.
     unasked: Vec<(CallNumber, String)>,
     /// Approved calls that did not run, until it is known whether the user may approve them again.
     undecided: Vec<(CallNumber, String)>,
     /// Calls whose end is written.
     ended: Vec<CallNumber>,
-    /// What was written came of an earlier answer of the user's.
+    /// Whether the stream repeats the outcome of an earlier answer of the user.
     is_repeated: bool,
-    /// An answer of the user's led to a new question.
+    /// Whether an answer of the user led to a new approval request.
     is_asked_anew: bool,
 }
 
 impl<O: Outlet> UiStream<O> {
-    /// `continues` where the client adds what comes to the message that it has, as after an approval.
+    /// `continues` if the client adds the stream to the message that it has, as after an approval.
     pub fn new(outlet: O, message_id: String, continues: bool) -> Self {
         Self {
             outlet,
@@ -100,7 +100,7 @@ impl<O: Outlet> UiStream<O> {
         }
     }
 
-    /// Nothing comes before the chunk that begins the message.
+    /// Writes a chunk, after the one that begins the message.
     fn chunk(&mut self, chunk: &Chunk<'_>) {
         self.begin();
         write_event(&mut self.bytes, chunk);
@@ -129,7 +129,7 @@ impl<O: Outlet> UiStream<O> {
             let id = self.text_id.clone();
             self.chunk(&Chunk::TextStart { id: &id });
         }
-        // This is nearly all that is ever written, so it is spared a detour.
+        // Nearly all chunks are of this kind, so this one takes a short way.
         for part in [BEFORE_ID, &self.text_id, BEFORE_WORDS] {
             self.bytes.extend_from_slice(part.as_bytes());
         }
@@ -152,7 +152,7 @@ impl<O: Outlet> UiStream<O> {
     }
 
     fn call_id(call: CallNumber) -> String {
-        // The same in every turn of a session, because an approval concerns the call of an earlier one.
+        // The id is the same in every turn of a session, because an approval concerns the call of an earlier one.
         call.to_string()
     }
 
@@ -167,7 +167,7 @@ impl<O: Outlet> UiStream<O> {
         );
     }
 
-    /// Shows a call once, however often it is tried.
+    /// Shows a call once, however many attempts it has.
     fn show_call(
         &mut self,
         call: CallNumber,
@@ -192,7 +192,7 @@ impl<O: Outlet> UiStream<O> {
 
     fn call_ended(&mut self, record: &CallRecord) {
         let arguments = shown_arguments(record);
-        // The message that goes on has it already; a message of its own has to show what was declined.
+        // A continued message has the call already; a message of its own has to show the denied call.
         let is_shown =
             self.continues && record.error_type() == Some(ErrorType::ConfirmationDeclined);
         if !is_shown {
@@ -207,7 +207,7 @@ impl<O: Outlet> UiStream<O> {
         }
     }
 
-    /// What came of a call, once.
+    /// Writes the end of a call, once.
     fn outcome(&mut self, call: CallNumber, response: &ToolResponse) {
         let tool_call_id = Self::call_id(call);
         match &response.outcome {
@@ -228,7 +228,7 @@ impl<O: Outlet> UiStream<O> {
             Outcome::Failure(error) => {
                 let error_text = error_text(error);
                 if error.error_type == ErrorType::ConfirmationRequired {
-                    // The question follows, and is what the client is to show.
+                    // The approval request follows, and the client shows that.
                     return self.unasked.push((call, error_text));
                 }
                 self.invite(&tool_call_id, error);
@@ -242,7 +242,7 @@ impl<O: Outlet> UiStream<O> {
         self.ended.push(call);
     }
 
-    /// Shows the link by which the user connects what a call needs. It counts for minutes, so that nobody keeps it.
+    /// Shows the link by which the user connects an account for a call. The link is valid for minutes, so it is not kept.
     fn invite(&mut self, tool_call_id: &str, error: &CallError) {
         let Some(connect) = handler::invitation(error.details.as_ref()) else {
             return;
@@ -252,7 +252,7 @@ impl<O: Outlet> UiStream<O> {
         self.data("connect", &Value::Object(invitation), true);
     }
 
-    /// A piece of what a call is going to bring, where the client sees it and it has not ended here.
+    /// A piece of a call's result, if the client sees the call and its end is not written.
     fn piece(&mut self, call: CallNumber, output: &Value) {
         if !self.shown.contains(&call) || self.ended.contains(&call) {
             return;
@@ -266,7 +266,7 @@ impl<O: Outlet> UiStream<O> {
         });
     }
 
-    /// How a call ended that was said to be at work. One of an earlier message is no part of this one.
+    /// The late end of a call that was reported as running. A call of an earlier message is no part of this one.
     fn call_settled(&mut self, record: &CallRecord) {
         let response = record.response.expose();
         if self.ended.contains(&record.call()) {
@@ -286,7 +286,7 @@ impl<O: Outlet> UiStream<O> {
         self.data("call-settled", &settled, false);
     }
 
-    /// The user's answer counts for nothing, and may be given again: the question is open.
+    /// Reports that the user's answer was not taken, and may be given again: the approval request is open.
     fn not_taken(&mut self, call: CallNumber, response: &ToolResponse) {
         let Some(error) = response.error() else {
             return;
@@ -300,7 +300,7 @@ impl<O: Outlet> UiStream<O> {
         });
     }
 
-    /// What came of a question, where the call's own end does not say it here.
+    /// The end of an approval request, if the call's own end does not report it here.
     fn question_ended(&mut self, call: Option<CallNumber>, response: &ToolResponse) {
         if let Some(call) = call.filter(|_| is_replaced(response)) {
             let replaced = json!({ "toolCallId": Self::call_id(call) });
@@ -314,7 +314,7 @@ impl<O: Outlet> UiStream<O> {
                     error_text: message,
                 });
             }
-            // In a message of its own it would be the end of a call that the client does not have there.
+            // In a message of its own this would end a call that the client does not have there.
             Some(call) if self.continues && !self.ended.contains(&call) => {
                 let asks = response.error_type() == Some(ErrorType::ConfirmationRequired);
                 self.is_asked_anew |= asks && self.awaits_approval;
@@ -353,8 +353,8 @@ impl<O: Outlet> UiStream<O> {
     }
 }
 
-/// What a call was asked with, for its user. Of arguments that no schema has let through nobody knows which are sensitive ones under
-/// another name, so that a tool with such arguments shows none of them.
+/// A call's arguments for its user. Invalid arguments may hold sensitive values under other names, so a tool with sensitive
+/// arguments shows none of them.
 fn shown_arguments(record: &CallRecord) -> Cow<'_, Arguments> {
     let nothing = || Cow::Owned(Arguments::none());
     match (record.arguments(), record.asked_arguments(), record.tool()) {
@@ -368,7 +368,7 @@ fn error_text(error: &CallError) -> String {
     format!("{}: {}", error.error_type.code(), error.message)
 }
 
-/// A whole stream that says one thing of the server's own, as data for programs and in words for people.
+/// A whole stream with one notice of the server, as data for programs and in words for people.
 pub fn notice(kind: &str, data: &Value, words: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for chunk in [
@@ -385,8 +385,8 @@ pub fn notice(kind: &str, data: &Value, words: &str) -> Vec<u8> {
     bytes
 }
 
-/// A stream as a log may keep it: without what was asked of the user in it and without links to connect, because the tokens in both are
-/// nobody's but the client's.
+/// A stream in the form for a log: without approval requests and links to connect, because the tokens in both belong to the
+/// client alone.
 pub fn to_keep(stream: &str) -> String {
     const LEFT_OUT: [&str; 3] = [
         "\"type\":\"data-connect\"",
@@ -446,11 +446,11 @@ impl<O: Outlet> TurnSink for UiStream<O> {
                 let approvals: Vec<Value> = standing.iter().map(standing_json).collect();
                 self.data("standing-approvals", &json!({"approvals": approvals}), true);
             }
-            // That of a question which ends by itself: no answer is being given to it.
+            // The result of an approval request that ends by itself: no answer is being given to it.
             ClientUpdate::ConfirmationResult { call, response } => {
                 self.question_ended(*call, response.expose());
             }
-            // What the user typed is known to the client, and the rest is said by the stream's own form.
+            // The client knows the user's message, and the stream's own form has the other facts.
             ClientUpdate::Transcript { .. }
             | ClientUpdate::ModelGenerating
             | ClientUpdate::Interrupted
@@ -481,7 +481,7 @@ impl<O: Outlet> TurnSink for UiStream<O> {
         if let Some(call) = call.filter(|_| self.undecided.len() < undecided) {
             return self.outcome(call, response);
         }
-        // A question whose time is up may have ended in this very message, just before its answer was taken.
+        // An expired approval request may have ended in this very message, just before its answer was taken.
         let has_ended = call.is_some_and(|call| self.ended.contains(&call));
         let is_expired = response.error_type() == Some(ErrorType::ConfirmationExpired);
         self.is_repeated |= self.continues && has_ended && is_expired;
@@ -490,7 +490,7 @@ impl<O: Outlet> TurnSink for UiStream<O> {
 
     fn event(&mut self, event: &SessionEvent) {
         match event {
-            // A part that the client sees is a call of the model's; what a handler asked for is none.
+            // The client sees the model's calls as parts; a handler's calls are none.
             SessionEvent::CallStarted(started) if started.parent().is_none() => {
                 self.call_started(started);
             }
@@ -522,7 +522,7 @@ impl<O: Outlet> TurnSink for UiStream<O> {
     fn asks(&mut self, question: &ConfirmationQuestion, token: &Sensitive<String>) {
         self.unasked.retain(|(call, _)| *call != question.call);
         self.awaits_approval = true;
-        // One that was asked in an earlier message is asked in this one, too.
+        // An approval request of an earlier message is shown in this one, too.
         let arguments = question.arguments.expose();
         self.show_call(
             question.call,

@@ -1,5 +1,5 @@
-//! Spare byte buffers of one thread, so that a socket holds memory only while bytes are under way in it. Knows nothing of
-//! what the bytes are.
+//! Spare byte buffers of one thread, so that a socket holds memory only while bytes pass through it. Knows nothing of the bytes'
+//! meaning.
 
 use std::cell::RefCell;
 
@@ -19,7 +19,7 @@ pub(crate) fn take() -> Vec<u8> {
         .unwrap_or_else(|| Vec::with_capacity(CAPACITY))
 }
 
-/// Hands a buffer back. One without memory, or with too much of it, is dropped.
+/// Returns a buffer. A buffer without memory, or with too much of it, is dropped.
 pub(crate) fn give(mut buffer: Vec<u8>) {
     let ordinary = (CAPACITY..=2 * CAPACITY).contains(&buffer.capacity());
     if !ordinary {

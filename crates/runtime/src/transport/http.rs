@@ -1,6 +1,6 @@
-//! A client of one HTTP/1.1 server: gets, or posts a body, and hands over what comes back piece by piece. hyper-util keeps the connections
-//! for the next request. Owns headers, patience and limits; never shows a header's value, because keys travel there. Knows
-//! nothing of what is posted.
+//! A client of one HTTP/1.1 server: gets, or posts a body, and passes the answer on piece by piece. hyper-util keeps the
+//! connections for the next request. Owns headers, timeouts and limits; never shows a header's value, because keys travel there.
+//! Knows nothing of the bodies.
 
 use super::Stream;
 use super::network::Proxy;
@@ -27,17 +27,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 use tower_service::Service;
 
-/// How long each stage of a request may take, and how much is kept.
+/// Timeouts of a request's stages, and limits of kept connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
     pub connect_timeout: Duration,
-    /// From the request to the head of its answer, with connecting where that is needed.
+    /// From the request to the head of its answer, with the connecting if that is needed.
     pub head_timeout: Duration,
     /// Between two pieces of a body.
     pub idle_timeout: Duration,
     /// Connections that wait for a next request.
     pub kept_connections_max: usize,
-    /// How long they wait.
+    /// The time for which they wait.
     pub kept_for: Duration,
 }
 
@@ -53,14 +53,14 @@ impl Default for HttpLimits {
     }
 }
 
-/// Room for the head of an answer.
+/// Bytes for the head of an answer.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// The rest of a body that is read for the sake of its connection alone. One that is longer, or comes later, costs a new one.
+/// Bytes of a body's rest that are read to keep its connection. A longer or later rest costs a new connection.
 const REST_BYTES_MAX: usize = 1_024;
 const REST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Why there is no answer, or no more of it.
+/// The reason why there is no answer, or no more of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HttpError {
     #[error(transparent)]
@@ -78,12 +78,12 @@ pub struct HttpClient {
     address: Arc<Address>,
     headers: HeaderMap,
     limits: HttpLimits,
-    /// Sends a request again only where nothing of it was written, so that none is served twice.
+    /// The client. It sends a request again only if nothing of it was written, so that no request is served twice.
     client: Client<Connector, Full<Bytes>>,
 }
 
 impl fmt::Debug for HttpClient {
-    /// Without headers: they may hold keys.
+    /// Leaves the headers out: they may hold keys.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "HttpClient({})", self.address.authority)
     }
@@ -105,16 +105,16 @@ pub struct AnswerBody {
 }
 
 impl HttpClient {
-    /// A client of the server at an `http://` or `https://` URL, whose path stands before that of every request.
-    ///
-    /// # Errors
-    ///
-    /// A URL of another scheme, or without a host.
     /// Whether a header of every request is a secret.
     pub(crate) fn sends_key(&self) -> bool {
         self.headers.values().any(HeaderValue::is_sensitive)
     }
 
+    /// A client of the server at an `http://` or `https://` URL, whose path precedes that of every request.
+    ///
+    /// # Errors
+    ///
+    /// A URL of another scheme, or without a host.
     pub fn new(
         url: &str,
         headers: Vec<(HeaderName, HeaderValue)>,
@@ -143,7 +143,7 @@ impl HttpClient {
     ///
     /// # Errors
     ///
-    /// No connection, no answer within its time, or one that is no HTTP.
+    /// There is no connection, no answer in time, or an answer that is no HTTP.
     pub async fn post(
         self: &Arc<Self>,
         path: &str,
@@ -152,11 +152,11 @@ impl HttpClient {
         self.ask(Method::POST, path, body).await
     }
 
-    /// Asks for what is at a path beneath the client's own and waits for the head of the answer.
+    /// Gets a path beneath the client's own and waits for the head of the answer.
     ///
     /// # Errors
     ///
-    /// As of [`HttpClient::post`].
+    /// The errors of [`HttpClient::post`].
     pub async fn get(self: &Arc<Self>, path: &str) -> Result<HttpResponse, HttpError> {
         self.ask(Method::GET, path, Bytes::new()).await
     }
@@ -235,7 +235,7 @@ impl HttpClient {
 }
 
 impl AnswerBody {
-    /// The next piece; `None` at the body's end. May be dropped while it waits, and asked again.
+    /// The next piece; `None` at the body's end. The future may be dropped while it waits, and the method called again.
     ///
     /// # Errors
     ///
@@ -243,7 +243,7 @@ impl AnswerBody {
     pub async fn next(&mut self) -> Option<Result<Bytes, HttpError>> {
         let after = self.client.limits.idle_timeout;
         loop {
-            // What is there already is taken without a timer.
+            // A ready piece is taken without a timer.
             let frame = match self.incoming.frame().now_or_never() {
                 Some(frame) => frame,
                 None => match timeout(after, self.incoming.frame()).await {
@@ -253,14 +253,14 @@ impl AnswerBody {
             };
             match frame?.map(|frame| frame.into_data()) {
                 Ok(Ok(bytes)) => return Some(Ok(bytes)),
-                // Trailers say nothing here.
+                // Trailers have no meaning here.
                 Ok(Err(_)) => {}
                 Err(error) => return Some(Err(self.client.broken(error.to_string()))),
             }
         }
     }
 
-    /// Reads all of a body that is not worth more than so many bytes.
+    /// Reads a body up to `bytes_max` bytes.
     pub async fn read_up_to(mut self, bytes_max: usize) -> Vec<u8> {
         let mut read = Vec::new();
         while let Some(Ok(bytes)) = self.next().await {
@@ -273,7 +273,7 @@ impl AnswerBody {
         read
     }
 
-    /// Reads the rest of a body that says nothing more, so that its connection serves the next request. Nobody waits for it.
+    /// Reads the rest of a body that is of no interest, in a task of its own, so that its connection serves the next request.
     pub fn leave(self) {
         tokio::spawn(timeout(REST_PATIENCE, self.read_up_to(REST_BYTES_MAX)));
     }
@@ -309,7 +309,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// The proxy that is given the requests themselves, as it is where nothing is secret.
+/// The proxy that gets the requests themselves: the one for plain connections.
 pub(crate) fn forwarding(address: &Address) -> Result<Option<Arc<Proxy>>, ConnectError> {
     match address.is_secure {
         true => Ok(None),
@@ -317,7 +317,7 @@ pub(crate) fn forwarding(address: &Address) -> Result<Option<Arc<Proxy>>, Connec
     }
 }
 
-/// Opens what requests are sent on: to the server, or to a proxy that passes them on.
+/// Opens a connection for requests: to the server, or to a proxy that passes them on.
 pub(crate) async fn open(address: &Address) -> Result<Opened, ConnectError> {
     let Some(proxy) = address.proxy()? else {
         return open_directly(address).await.map(Opened::to_server);
@@ -333,10 +333,10 @@ pub(crate) async fn open(address: &Address) -> Result<Opened, ConnectError> {
     }
 }
 
-/// A connection that requests are sent on.
+/// A connection for requests.
 pub(crate) struct Opened {
     stream: Box<dyn Stream>,
-    /// A proxy reads the requests, so that each names its server.
+    /// Whether a proxy reads the requests, so that each has to name its server.
     is_forwarded: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How the program gets out of this machine: whose certificates it believes, and through which proxy a connection goes. One home
+//! The program's way out of this machine: the authorities whose certificates it trusts, and the proxy of a connection. One home
 //! for every HTTP and WebSocket connection that it opens. Knows no protocol that travels on them.
 
 mod proxies;
@@ -17,16 +17,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, RwLock};
 
-/// Variables that name the authorities in place of the system's: a PEM file, and a folder of such.
+/// Variables that name authorities in place of the system's: a PEM file, and a folder of PEM files.
 pub const ROOT_FILE_VARIABLE: &str = "SSL_CERT_FILE";
 pub const ROOT_FOLDER_VARIABLE: &str = "SSL_CERT_DIR";
 
-/// What an operator says of the network.
+/// An operator's settings for the network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkSettings {
-    /// A PEM file of authorities that are believed besides the others.
+    /// A PEM file of authorities that are trusted besides the others.
     pub ca_file: Option<PathBuf>,
-    /// In place of the system's.
+    /// A file of authorities in place of the system's.
     pub root_file: Option<PathBuf>,
     pub root_folder: Option<PathBuf>,
     proxies: ProxySettings,
@@ -41,7 +41,7 @@ struct ProxySettings {
 }
 
 impl fmt::Debug for ProxySettings {
-    /// Without addresses: they may hold credentials.
+    /// Leaves the addresses out: they may hold credentials.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |set: &Option<(&'static str, String)>| set.as_ref().map(|(name, _)| *name);
         write!(
@@ -54,7 +54,7 @@ impl fmt::Debug for ProxySettings {
 }
 
 impl NetworkSettings {
-    /// As the variables of an environment say.
+    /// The settings in an environment's variables.
     pub fn of_variables(variables: &BTreeMap<OsString, OsString>) -> Self {
         let value = |name: &str| {
             variables
@@ -79,7 +79,7 @@ impl NetworkSettings {
     }
 }
 
-/// Why the network cannot be used as the operator says.
+/// The reason why the network cannot be used with the operator's settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
     #[error("{name}: {} {problem}; name a PEM file with the certificates of authorities", .path.display())]
@@ -94,21 +94,21 @@ pub enum NetworkError {
     Tls(String),
 }
 
-/// Whose certificates are believed.
+/// The trusted authorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots {
     pub origin: RootsOrigin,
     pub count: usize,
-    /// Of `tls.ca_file`.
+    /// The number from `tls.ca_file`.
     pub own: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RootsOrigin {
-    /// Of `SSL_CERT_FILE` or `SSL_CERT_DIR`.
+    /// `SSL_CERT_FILE` or `SSL_CERT_DIR`.
     Variable(&'static str),
     System,
-    /// The system has none.
+    /// The program's own list, because the system has none.
     BuiltIn,
 }
 
@@ -121,7 +121,7 @@ pub struct Network {
 
 type Made = Result<Arc<Network>, NetworkError>;
 
-/// The settings of the process, and what is made of them at the first use.
+/// The settings of the process, and the network that is made of them at the first use.
 struct OfProcess {
     settings: NetworkSettings,
     made: OnceLock<Made>,
@@ -130,8 +130,8 @@ struct OfProcess {
 static OF_PROCESS: RwLock<Option<Arc<OfProcess>>> = RwLock::new(None);
 
 impl Network {
-    /// Says how every connection of this process goes from now on. Nothing is opened or read before the first. A program that
-    /// says nothing believes the system and asks no proxy.
+    /// Sets the way of every later connection of this process. Nothing is opened or read before the first connection. A program
+    /// without settings trusts the system's authorities and uses no proxy.
     pub fn set_up(settings: NetworkSettings) {
         let mut place = OF_PROCESS.write().expect("nobody panics while it is held");
         *place = Some(Arc::new(OfProcess {
@@ -144,7 +144,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// A file without certificates, or a proxy's address that is none.
+    /// A file has no certificates, or a proxy's address is invalid.
     pub fn of_process() -> Made {
         let set_up = OF_PROCESS
             .read()
@@ -244,13 +244,13 @@ fn believed(settings: &NetworkSettings) -> Result<(RootCertStore, Roots), Networ
     Ok((store, Roots { origin, count, own }))
 }
 
-/// Systems carry certificates that nobody can read any more; they are passed over.
+/// Adds the system's certificates. Systems carry unreadable ones, which are passed over.
 fn add(store: &mut RootCertStore, found: CertificateResult) -> usize {
     let (added, _unread) = store.add_parsable_certificates(found.certs);
     added
 }
 
-/// What the operator has named is read whole, or refused.
+/// Adds the operator's certificates. A file that cannot be read as a whole is refused.
 fn add_own(store: &mut RootCertStore, path: &Path) -> Result<usize, NetworkError> {
     let refuse = |problem: String| NetworkError::Authorities {
         name: "tls.ca_file",

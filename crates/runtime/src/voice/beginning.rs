@@ -1,5 +1,5 @@
-//! What precedes a session: whose it is, a slot, its conversation opened, and what the log has of it; or, for a client that shows a
-//! resume token, the way into the running session, or the leg taken over whose process has ended. Knows no message of a client.
+//! The steps before a session: its user, a slot, its open conversation, and the contents of the log. A client with a resume token
+//! comes into the running session instead, or the leg is taken over after its process has ended. Knows no message of a client.
 
 use super::resume_registry::{Held, Known, LiveLeg, Registration, Resuming};
 use super::session_slot::SessionSlot;
@@ -23,25 +23,25 @@ use windlass_store::{
 };
 use windlass_tool::sensitive::Sensitive;
 
-/// Entries of a conversation that are read for what was said in it.
+/// Entries of a conversation that are read for its words.
 const ENTRIES_MAX: usize = 10_000;
 
-/// Where a `start` leads.
+/// The destination of a `start`.
 pub(super) enum Led {
-    /// Into a session of this process.
+    /// A running session of this process.
     Back(Arc<LiveLeg>),
-    /// To one that begins here, or goes on here.
+    /// A session that begins here, or is resumed here.
     Here(Box<Prepared>),
 }
 
-/// All that a session begins with.
+/// The parts of a session that begins.
 pub(super) struct Prepared {
     pub(super) party: Party,
     pub(super) admission: Admission,
     pub(super) live: Arc<LiveLeg>,
     pub(super) registration: Registration,
     pub(super) leg_start: LegStart,
-    /// What the conversation has, if it is not new.
+    /// The contents of the conversation, if it is not new.
     pub(super) found: Option<Found>,
     /// The client's own account of a conversation that the store does not know.
     pub(super) account: Vec<NewEntry>,
@@ -49,7 +49,7 @@ pub(super) struct Prepared {
 
 pub(super) type Beginning = Pin<Box<dyn Future<Output = Result<Led, Refusal>> + Send>>;
 
-/// A session that begins as itself, where there is room for one.
+/// Begins a new session, if there is room for one.
 pub(super) async fn begin(
     service: Arc<VoiceService>,
     standing: Standing,
@@ -97,7 +97,7 @@ pub(super) async fn begin(
     Ok(Led::Here(Box::new(prepared)))
 }
 
-/// Opens the conversation, behind everything that is still to be written of it, and reads what it has.
+/// Opens the conversation, after everything that is still to be written to it, and reads its contents.
 async fn open(
     service: &VoiceService,
     party: &Party,
@@ -105,7 +105,7 @@ async fn open(
 ) -> Result<Option<Found>, Refusal> {
     let (ledger, conversation) = (&*service.shared.ledger, &party.conversation);
     if party.is_new {
-        // Its leg begins it, for which nobody waits.
+        // The session's leg begins the conversation, without a wait for the store.
         let crowded = ledger.store().crowded(&conversation.tenant, beginner);
         return match crowded.map_err(|error| unavailable(&error))? {
             Some(kind) => Err(refused(service, kind)),
@@ -121,7 +121,7 @@ async fn open(
     found.map(Some).map_err(|error| unavailable(&error))
 }
 
-/// One command that is awaited.
+/// Sends one command and waits for its reply.
 async fn ask(
     service: &VoiceService,
     conversation: &ConversationRef,
@@ -132,7 +132,7 @@ async fn ask(
         commands: vec![command],
     });
     let replies = replies.await.map_err(|error| unavailable(&error))?;
-    // A command that is not answered has changed nothing that anybody waits for.
+    // A command without a reply has changed nothing that a caller waits for.
     Ok(replies.into_iter().next().unwrap_or(Reply::Done))
 }
 
@@ -152,7 +152,7 @@ fn account_entry((index, entry): (usize, &HistoryEntry)) -> NewEntry {
     }
 }
 
-/// As the store will have it.
+/// A new leg in the store's form.
 fn new_leg(service: &VoiceService, party: &Party, admission: &Admission) -> Leg {
     let session = &admission.session;
     Leg {
@@ -169,7 +169,7 @@ fn new_leg(service: &VoiceService, party: &Party, admission: &Admission) -> Leg 
     }
 }
 
-/// The session to which a token leads: the one that runs, or its leg, taken over where its process has ended.
+/// The session of a token: the running one, or its leg, taken over after its process has ended.
 pub(super) async fn resume(
     service: Arc<VoiceService>,
     standing: Standing,
@@ -184,7 +184,7 @@ pub(super) async fn resume(
                 admitted(&service, &caller, &start, &live.leg, &live.conversation, 0)?;
                 return Ok(Led::Back(live));
             }
-            // An error says that it has come to its end.
+            // An error means that the other resumption has ended.
             Known::Resuming(mut end) => drop(end.changed().await),
             Known::Free(resuming) => {
                 let prepared =
@@ -196,8 +196,8 @@ pub(super) async fn resume(
     }
 }
 
-/// Whether a caller may take a leg over, of the user and conversation that it names, as far as it does. The one check on every
-/// way in is [`Leg::admits`]. Gives what the caller has presented.
+/// Whether a caller may take a leg over, with the user and the conversation that it names, if it names them. [`Leg::admits`] is
+/// the one check on every way in. Returns the caller's credentials.
 fn admitted(
     service: &VoiceService,
     caller: &Caller,
@@ -289,14 +289,14 @@ fn resumed_session(
     prepared(service, party, admission, beginnings)
 }
 
-/// What a session left of itself. One that never got to it, or whose form this program does not know, does not go on: its
-/// conversation does, in a new one.
+/// The saved state of a session. Without one, or with one in an unknown form, the session is not resumed: its conversation goes
+/// on in a new one.
 fn saved(leg: &Leg) -> Result<Saved, Refusal> {
     let saved = serde_json::from_slice::<Saved>(leg.body.expose()).ok();
     saved.filter(Saved::is_current).ok_or_else(unknown)
 }
 
-/// What a session begins with beside its party and admission.
+/// The parts of a session beside its party and admission.
 struct Beginnings {
     slot: SessionSlot,
     leg: Leg,
@@ -342,7 +342,7 @@ fn unknown() -> Refusal {
     }
 }
 
-/// Its party has as many conversations as its share.
+/// The refusal of a party that has as many conversations as its share.
 fn refused(service: &VoiceService, kind: PartyKind) -> Refusal {
     Refusal::Error {
         code: ErrorCode::TooManyConversations,

@@ -1,5 +1,5 @@
-//! The client's socket with what belongs to it: how audio travels, how many bad messages came, when it was last heard, and
-//! whether what it has shown still counts.
+//! The client's socket and its state: the form of audio, the number of bad messages, the time of its last sign of life, and
+//! whether its credential still counts.
 //! Knows no session.
 
 use super::VoiceSettings;
@@ -28,7 +28,7 @@ pub(super) struct ClientSide {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientState {
     Open,
-    /// Nothing more goes out, and what comes in is for nobody.
+    /// Nothing more goes out, and input is ignored.
     Closing,
     Gone,
 }
@@ -48,7 +48,7 @@ impl ClientSide {
         }
     }
 
-    /// Nobody. It stands where a client was, whose socket is closed by that.
+    /// An absent client. It takes the place of a client, whose socket is closed by that.
     pub(super) fn absent(settings: &VoiceSettings, now: Instant) -> io::Result<Self> {
         let nothing = Box::new(tokio::io::empty());
         let socket = Socket::new(nothing, Role::Server, settings.client_socket, Vec::new())?;
@@ -59,7 +59,7 @@ impl ClientSide {
         })
     }
 
-    /// Whether it has turned out just now that what the client has shown does not count any more.
+    /// Whether the client's credential has just been withdrawn.
     pub(super) fn poll_withdrawn(&mut self, context: &mut Context<'_>) -> bool {
         let withdrawn = self.withdrawn.as_mut();
         withdrawn.is_some_and(|withdrawn| withdrawn.poll_raised(context))
@@ -81,7 +81,7 @@ impl ClientSide {
         self.state == ClientState::Gone
     }
 
-    /// The connection is lost, or its peer is stuck; nothing more can be said to it.
+    /// The connection is lost, or its peer is stuck; nothing more can be sent.
     pub(super) fn give_up(&mut self) {
         self.state = ClientState::Gone;
     }
@@ -97,7 +97,7 @@ impl ClientSide {
         }
     }
 
-    /// Says a message that was written before.
+    /// Sends a message that was written before.
     pub(super) fn repeat(&mut self, message: &[u8]) {
         if self.is_open()
             && self
@@ -113,7 +113,7 @@ impl ClientSide {
         self.say(&ServerMessage::error(code, message.into()));
     }
 
-    /// Sends a piece of the model's voice; `false` where it was dropped.
+    /// Sends a piece of the model's voice. Returns false if it was dropped.
     #[must_use]
     pub(super) fn speak(&mut self, pcm: &[u8]) -> bool {
         if !self.is_open() {
@@ -142,13 +142,13 @@ impl ClientSide {
         self.is_pinged = false;
     }
 
-    /// Counts a bad message; `true` where it is one too many.
+    /// Counts a bad message. Returns true if it is one too many.
     pub(super) fn count_bad_message(&mut self, settings: &VoiceSettings) -> bool {
         self.bad_messages += 1;
         self.bad_messages >= settings.bad_messages_max
     }
 
-    /// Says goodbye. Everything that comes from now on is read and forgotten, so that the peer gets what waits for it.
+    /// Sends the close frame. Later input is read and ignored, so that the peer gets the queue.
     pub(super) fn close(&mut self, code: u16, reason: &str) {
         if self.is_open() {
             self.state = match self.socket.send_close(code, reason) {
@@ -158,12 +158,12 @@ impl ClientSide {
         }
     }
 
-    /// The peer has said its own goodbye, or will never be understood again.
+    /// Notes that the peer has sent its close frame, or can never be read again.
     pub(super) fn peer_closed(&mut self) {
         self.has_peer_closed = true;
     }
 
-    /// Both sides have said goodbye, and ours has left.
+    /// Whether both sides have sent their close frames, and ours has left.
     pub(super) fn has_parted(&self) -> bool {
         self.has_peer_closed && !self.socket.has_waiting()
     }
@@ -176,7 +176,7 @@ impl ClientSide {
         }
     }
 
-    /// When the client is next to be looked after.
+    /// The time at which the client is next to be looked after.
     pub(super) fn deadline(&self, settings: &VoiceSettings) -> Option<Instant> {
         if !self.is_open() {
             return None;
@@ -195,7 +195,7 @@ impl ClientSide {
         }))
     }
 
-    /// Pings a client that is silent, and gives up one that takes nothing or has been silent for too long.
+    /// Pings a silent client, and gives up one that takes nothing or has been silent for too long.
     pub(super) fn look_after(&mut self, now: Instant, settings: &VoiceSettings) {
         if !self.is_open() {
             return;
@@ -237,7 +237,7 @@ mod tests {
             });
         }
         assert!(client.is_open() && client.socket.is_congested());
-        // What cannot be missed still finds room.
+        // A message that must not be dropped still finds room.
         client.say(&ServerMessage::Stopped);
         assert!(client.is_open());
     }

@@ -1,5 +1,5 @@
 //! The task of one connected client: reads and writes both sockets, wakes at deadlines, and never waits for one of them while
-//! another has something to do. Knows the order of a connection's stages; what a session does is [`Running`]'s.
+//! another has something to do. Knows the order of a connection's stages; the session's work is [`Running`]'s.
 
 mod starting;
 mod traffic;
@@ -25,7 +25,7 @@ use windlass_session::client::{CancelWay, ClientEvent, ErrorCode};
 use windlass_session::event::EndReason;
 use windlass_tool::envelope::rfc3339;
 
-/// How often a client's socket is read once more when the server begins to shut down.
+/// Further reads of a client's socket when the server begins to shut down.
 const READINGS_BEFORE_SHUTDOWN_MAX: u32 = 16;
 
 pub(super) struct ClientTask {
@@ -38,7 +38,7 @@ pub(super) struct ClientTask {
     shutdown: FlagWatch,
     /// A session that has ended, and whose started changes may still run.
     finished: Option<Box<Running>>,
-    /// The session that this connection's client goes back to; the task that owns it takes over.
+    /// The session that this connection's client resumes; the task that owns the session takes over.
     resumed: Option<Arc<LiveLeg>>,
     /// The connection's place among those that wait to begin, while it is one of them.
     lease: Option<Box<dyn Send>>,
@@ -48,7 +48,7 @@ enum Stage {
     AwaitingStart {
         until: Instant,
     },
-    /// The store is asked for what the session begins with, or goes on with.
+    /// The store is asked for the contents of the conversation, or for the leg.
     Beginning {
         until: Instant,
         work: Beginning,
@@ -108,7 +108,7 @@ impl ClientTask {
         if let Some(live) = resumed {
             return live.enter(Box::new(client));
         }
-        // Tasks may run for hours, and nobody is connected meanwhile.
+        // Tasks may run for hours, without a connected client.
         drop((client, traffic, lease));
         if let Some(running) = finished {
             running.finish().await;
@@ -119,7 +119,7 @@ impl ClientTask {
         loop {
             let now = Instant::now();
             if self.shutdown.poll_raised(context) {
-                // What the client had said by then is heard: an answer that is on its way counts.
+                // Input that the client has already sent is read: an answer on its way counts.
                 for _ in 0..READINGS_BEFORE_SHUTDOWN_MAX {
                     if !self.poll_client(context, now) {
                         break;
@@ -157,7 +157,7 @@ impl ClientTask {
         }
     }
 
-    /// Takes in a client that comes back to its session; whether anything happened.
+    /// Takes in a client that resumes its session. Returns whether anything happened.
     fn poll_visit(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
         let Stage::Running(running) = &mut self.stage else {
             return false;
@@ -182,9 +182,9 @@ impl ClientTask {
         }
     }
 
-    /// Reads from the client once; whether anything came.
+    /// Reads from the client once. Returns whether anything came.
     fn poll_client(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
-        // What follows a start is for the session that it leads to.
+        // Input behind a start is for the session that it leads to.
         if self.client.is_gone() || self.is_beginning() || self.traffic.is_paused(now) {
             return false;
         }
@@ -351,7 +351,7 @@ impl ClientTask {
         }
     }
 
-    /// What the client has shown was withdrawn.
+    /// Ends the session of a client whose credential was withdrawn.
     fn turn_out(&mut self, now: Instant) {
         let code = ErrorCode::Unauthorized;
         let message = "the key with which this session began was revoked; sign in anew";
@@ -374,7 +374,7 @@ impl ClientTask {
         };
     }
 
-    /// Draws the consequences of a client that is gone and of a session that has ended; whether there were any.
+    /// Reacts to a lost client and to an ended session. Returns whether there was either.
     fn change_stage(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
         let Stage::Running(running) = &mut self.stage else {
             if matches!(self.stage, Stage::AwaitingStart { .. }) && !self.client.is_open() {
@@ -412,7 +412,7 @@ impl ClientTask {
         true
     }
 
-    /// The farewell has been said, and the peer has answered it or had its time.
+    /// Whether the close frame was sent, and the peer has answered it or had its time.
     fn is_over(&mut self, now: Instant) -> bool {
         match &self.stage {
             Stage::AwaitingStart { .. } | Stage::Beginning { .. } | Stage::Running(_) => false,

@@ -1,4 +1,5 @@
-//! Where what one provider message holds goes: audio to the client at once, events to the core afterwards. Knows no policy.
+//! The destination of a provider message's contents: audio goes to the client at once, events go to the core afterwards. Knows no
+//! policy.
 
 use super::client_side::ClientSide;
 use crate::codec::Sink;
@@ -13,7 +14,7 @@ pub(super) struct FrameSink<'a> {
     pub(super) client: &'a mut ClientSide,
     pub(super) at: Timestamp,
     pub(super) events: Vec<ModelEvent>,
-    /// What an answer begins with: the client hears that it begins before it hears it.
+    /// The beginning of an answer: the client gets its announcement before its audio.
     pub(super) beginning: Vec<u8>,
 }
 

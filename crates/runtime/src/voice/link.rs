@@ -1,5 +1,5 @@
-//! The connection to the provider, from the first byte to its loss: connecting, setup, ready, and the goodbye before the
-//! next. Knows the order of these and holds back what may not go out yet; knows no policy and no client.
+//! The connection to the provider, from the first byte to its loss: connecting, setup, ready, and the close before the next one.
+//! Knows the order of these and holds back input that may not go out yet; knows no policy and no client.
 
 use crate::codec::{Codec, Connecting, LiveProvider, OpenRequest, Sink, lost_reason};
 use crate::pump::Pump;
@@ -11,11 +11,11 @@ use windlass_session::model::{LostReason, ModelCommand, ModelEvent};
 use windlass_session::session::SessionConfig;
 use windlass_tool::sensitive::Sensitive;
 
-/// Commands that wait for the provider to accept its setup. The core waits itself with nearly all it says.
+/// Commands that wait for the provider to accept its setup. The core itself waits with nearly all of them.
 const HELD_COMMANDS_MAX: usize = 64;
 /// Pictures among them; the newest are worth most.
 const HELD_IMAGES_MAX: usize = 4;
-/// Microphone audio that waited goes out in pieces of this many bytes: 100 ms.
+/// Bytes of each piece in which buffered microphone audio goes out: 100 ms.
 const BUFFERED_PIECE_BYTES: usize = 3_200;
 /// Stands for a close without a code, and is never sent.
 const NO_CODE: u16 = 1005;
@@ -26,15 +26,15 @@ pub(super) struct Link {
     state: LinkState,
     held: Vec<ModelCommand>,
     setup_deadline: Option<Instant>,
-    /// When another connection is to take its place, as nobody else will say so.
+    /// The time at which another connection is to replace this one. The provider gives no warning.
     ends_at: Option<Instant>,
-    /// Before it was ready something came that could not be read.
+    /// Whether something unreadable came before the connection was ready.
     is_setup_damaged: bool,
     is_resuming: bool,
     has_key: bool,
 }
 
-/// Which connection is wanted.
+/// The connection that is wanted.
 pub(super) struct Wanted {
     pub(super) generation: u64,
     pub(super) handle: Option<Sensitive<String>>,
@@ -54,16 +54,16 @@ enum LinkState {
     Lost,
 }
 
-/// What the connection did.
+/// The progress of the connection.
 pub(super) enum Progress {
     Connected,
     Read(Reading),
-    /// The codec has something to say by itself.
+    /// The codec has output of its own.
     Worked,
     Lost(LostReason),
 }
 
-/// Passes on what a codec says, and remembers whether something could not be read.
+/// Passes the codec's events on, and remembers whether something could not be read.
 struct Watched<'a> {
     sink: &'a mut dyn Sink,
     is_damaged: bool,
@@ -110,7 +110,7 @@ impl Link {
         }
     }
 
-    /// Closes the connection, where there is one, and then opens this one in its place.
+    /// Closes the connection, if there is one, and then opens the next in its place.
     pub(super) fn replace(&mut self, next: Self, parting_deadline: Instant) {
         let old = std::mem::replace(self, next);
         let (LinkState::SettingUp(mut socket) | LinkState::Ready(mut socket)) = old.state else {
@@ -136,7 +136,7 @@ impl Link {
         self.generation
     }
 
-    /// When something of it is due: its setup, its own end, or the end of the goodbye before it.
+    /// The time at which something of the connection is due: its setup, its own end, or the end of the close before it.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.state {
             LinkState::Parting { until, .. } => Some(*until),
@@ -147,7 +147,7 @@ impl Link {
         }
     }
 
-    /// Stops waiting for what is overdue; the reason where the connection is lost over it.
+    /// Handles overdue steps. Returns the reason if the connection is lost over one.
     pub(super) fn look_after(&mut self, now: Instant) -> Option<LostReason> {
         if let LinkState::Parting { until, .. } = &self.state
             && *until <= now
@@ -159,7 +159,7 @@ impl Link {
             .then(|| self.overdue())
     }
 
-    /// What a setup that is not done in time has come to: only who took the connection can have refused it.
+    /// The reason for an overdue setup. Only a server that took the connection can have refused the setup.
     fn overdue(&self) -> LostReason {
         match &self.state {
             LinkState::Parting { .. } | LinkState::Connecting(_) => LostReason::Network {
@@ -172,7 +172,7 @@ impl Link {
         }
     }
 
-    /// Whether the connection has been used long enough; true once.
+    /// Whether the connection has been used long enough. Returns true once.
     pub(super) fn is_used_up(&mut self, now: Instant) -> bool {
         self.ends_at.take_if(|due| *due <= now).is_some()
     }
@@ -241,7 +241,7 @@ impl Link {
         }
     }
 
-    /// Hands one message of the provider to the codec; the reason where it ends the connection.
+    /// Passes one message of the provider to the codec. Returns the reason if it ends the connection.
     pub(super) fn take(
         &mut self,
         message: Message<'_>,
@@ -279,15 +279,15 @@ impl Link {
         Ok(())
     }
 
-    /// Hands over what the codec has to say by itself; the reason where that ends the connection.
+    /// Passes the codec's own output on. Returns the reason if it ends the connection.
     pub(super) fn work(&mut self, sink: &mut dyn Sink) -> Result<(), LostReason> {
         let mut frames = Vec::new();
         self.codec.work(sink, &mut frames);
         self.send_frames(frames)
     }
 
-    /// The provider takes input: what the core said before goes out, then what the microphone said. Call it after the core
-    /// has heard of it, because what the core says at that moment comes first.
+    /// Whether the provider takes input: first the core's held commands go out, then the buffered microphone audio. Call it after
+    /// the core has had the event, because the core's commands for that moment come first.
     pub(super) fn is_ready(&self) -> bool {
         matches!(self.state, LinkState::Ready(_))
     }
@@ -332,7 +332,7 @@ impl Link {
         }
     }
 
-    /// Makes place for another picture among what is held.
+    /// Makes room for another picture among the held commands.
     fn forget_old_images(&mut self) {
         let images = self.held.iter().filter(|held| is_image(held)).count();
         if images >= HELD_IMAGES_MAX
@@ -343,7 +343,7 @@ impl Link {
     }
 
     fn send(&mut self, command: &ModelCommand) -> Result<(), LostReason> {
-        // Speech does not wait behind pictures that the connection does not take.
+        // Speech must not wait behind pictures that the connection does not take.
         if is_image(command) && self.socket().is_some_and(|socket| socket.is_congested()) {
             tracing::debug!("a picture was dropped: the connection to the provider is slow");
             return Ok(());
@@ -353,7 +353,7 @@ impl Link {
         self.send_frames(frames)
     }
 
-    /// Every call of a message has had its answer, or gets none.
+    /// Notes that every call of a message has had its answer, or gets none.
     pub(super) fn calls_settled(&mut self) {
         self.codec.calls_settled();
     }
@@ -377,7 +377,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends or keeps a piece of the microphone; what is kept goes to the next connection. Expects whole samples.
+    /// Sends or keeps a piece of microphone audio; kept audio goes to the next connection. Expects whole samples.
     pub(super) fn send_audio(&mut self, pcm: &[u8], pump: &mut Pump) {
         let codec = &mut self.codec;
         match &mut self.state {
@@ -398,7 +398,7 @@ impl Link {
         }
     }
 
-    /// Writes what waits; the reason where the connection is lost over it.
+    /// Writes the queue. Returns the reason if the connection is lost over it.
     pub(super) fn poll_flush(&mut self, context: &mut Context<'_>) -> Option<LostReason> {
         let (LinkState::SettingUp(socket) | LinkState::Ready(socket)) = &mut self.state else {
             return None;
@@ -414,7 +414,7 @@ impl Link {
         Progress::Lost(self.told_apart(reason))
     }
 
-    /// A refused key, or a missing one.
+    /// Tells a missing key from a refused one, and an unreadable setup from a dropped connection.
     fn told_apart(&self, reason: LostReason) -> LostReason {
         match reason {
             LostReason::Unauthorized if !self.has_key => LostReason::NoKey,
@@ -423,20 +423,20 @@ impl Link {
         }
     }
 
-    /// Ends the connection. What waits is not waited for.
+    /// Ends the connection. The queue is dropped.
     pub(super) fn close(&mut self) {
         self.setup_deadline = None;
         self.held = Vec::new();
         self.state = LinkState::Lost;
     }
 
-    /// A goodbye is answered with its own code, and one without a code without a reason to explain.
+    /// Answers a close with its own code, and a close without a code with 1000.
     fn answer_goodbye(&mut self, code: u16) {
         let code = if code == NO_CODE { 1000 } else { code };
         self.say_goodbye_with(code, &mut Context::from_waker(Waker::noop()));
     }
 
-    /// Says goodbye to the provider, as far as that goes without waiting.
+    /// Sends a close frame to the provider, as far as that is possible without waiting.
     pub(super) fn say_goodbye(&mut self, context: &mut Context<'_>) {
         self.say_goodbye_with(1000, context);
         self.close();
@@ -446,7 +446,7 @@ impl Link {
         if let Some(socket) = self.socket()
             && socket.send_close(code, "").is_ok()
         {
-            // Whether it arrives makes no difference: the connection ends now.
+            // Its arrival makes no difference: the connection ends now.
             let _ = socket.poll_flush(context);
         }
     }
@@ -456,7 +456,7 @@ fn is_image(command: &ModelCommand) -> bool {
     matches!(command, ModelCommand::Image { .. })
 }
 
-/// Ready when the peer has answered our goodbye, or cannot any more. What else it says is for nobody.
+/// Ready when the peer has answered our close, or cannot any more. Its other messages are ignored.
 fn poll_goodbye(socket: &mut Socket, context: &mut Context<'_>) -> Poll<()> {
     if let Poll::Ready(Err(_)) = socket.poll_flush(context) {
         return Poll::Ready(());

@@ -1,11 +1,11 @@
-//! What a client is told that comes back: its session, and what was said while it was away. Knows no socket.
+//! Messages for a client that resumes: its session, and the messages that it missed. Knows no socket.
 
 use crate::client_protocol::ServerMessage;
 use std::collections::VecDeque;
 use windlass_session::session::SessionConfig;
 use windlass_tool::sensitive::Sensitive;
 
-/// What a client is told at the start of its session, and again when it comes back.
+/// The message to a client at the start of its session, and again when it resumes.
 pub(super) fn started_message<'a>(
     session: &'a SessionConfig,
     resume_token: &'a Sensitive<String>,
@@ -20,19 +20,19 @@ pub(super) fn started_message<'a>(
     }
 }
 
-/// Messages for a client that is not there, the newest of them.
+/// The newest messages for an absent client.
 #[derive(Default)]
 pub(super) struct Missed {
     messages: VecDeque<Vec<u8>>,
     bytes: usize,
 }
 
-/// Bytes of messages that are kept for a client that comes back.
+/// Bytes of messages that are kept for a client that resumes.
 const MISSED_BYTES_MAX: usize = 256 * 1024;
 
 impl Missed {
-    /// Questions are not kept: the client that comes back is asked again what is still open. Nor are pieces of results, which come
-    /// whole.
+    /// Keeps a message. Approval requests are not kept: a resuming client is asked again about the open ones. Pieces of results
+    /// are not kept either, because the whole results come.
     pub(super) fn keep(&mut self, message: &ServerMessage<'_>) {
         if matches!(
             message,
@@ -51,7 +51,7 @@ impl Missed {
         }
     }
 
-    /// All that was kept, oldest first.
+    /// All kept messages, oldest first.
     pub(super) fn take(&mut self) -> VecDeque<Vec<u8>> {
         std::mem::take(self).messages
     }

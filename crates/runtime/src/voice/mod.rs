@@ -1,5 +1,5 @@
-//! The voice endpoint behind its upgrade: one task per session that owns both sockets, the core, the codec and the audio.
-//! Knows neither HTTP nor configuration files; who may start what session is decided by the [`Host`].
+//! The voice endpoint behind its upgrade: one task per session that owns both sockets, the core, the codec and the audio. Knows
+//! neither HTTP nor configuration files; the [`Host`] decides who may start which session.
 
 mod beginning;
 mod client_side;
@@ -34,31 +34,31 @@ use windlass_tool::sensitive::Sensitive;
 /// Limits of voice sessions. The defaults are the documented ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VoiceSettings {
-    /// How many sessions may run at a time, those among them that have lost their client and those whose last changes still run.
+    /// Sessions at a time, including sessions without a client and sessions whose last changes still run.
     pub sessions_max: usize,
-    /// How long a client may take to send `start`.
+    /// Time for a client to send `start`.
     pub start_timeout: Duration,
-    /// How long the provider may take from the first byte to accepting the setup.
+    /// Time for the provider from the first byte to accepting the setup.
     pub setup_timeout: Duration,
-    /// After this many bad messages the client is disconnected.
+    /// Bad messages after which the client is disconnected.
     pub bad_messages_max: u32,
     pub client_socket: SocketLimits,
-    /// How long a client may take nothing of what waits for it.
+    /// Time for which a client may take nothing of its queue.
     pub client_stall_timeout: Duration,
-    /// After this long without a byte a client is pinged.
+    /// Time without a byte after which a client is pinged.
     pub client_ping_after: Duration,
-    /// After this long without a byte a client is lost.
+    /// Time without a byte after which a client is lost.
     pub client_silence_timeout: Duration,
-    /// How long a closing handshake may take.
+    /// Time for a closing handshake.
     pub close_timeout: Duration,
-    /// How long a session may go on when the server shuts down.
+    /// Time for which a session may go on when the server shuts down.
     pub shutdown_timeout: Duration,
     pub audio: AudioLimits,
-    /// Of one picture that a client shows.
+    /// Bytes of one picture that a client shows.
     pub image_bytes_max: usize,
 }
 
-/// Bytes of a picture where nothing else is said.
+/// Bytes of a picture by default.
 const IMAGE_BYTES_MAX: usize = 1 << 20;
 
 impl Default for VoiceSettings {
@@ -70,7 +70,7 @@ impl Default for VoiceSettings {
             bad_messages_max: 20,
             client_socket: SocketLimits {
                 messages: client_protocol::message_limits(IMAGE_BYTES_MAX),
-                // 22 seconds of speech, which providers make faster than it is heard.
+                // 22 seconds of speech, which providers make faster than it is played.
                 queued_audio_bytes_max: 1024 * 1024,
                 queued_bytes_max: 1536 * 1024,
             },
@@ -86,7 +86,7 @@ impl Default for VoiceSettings {
 }
 
 impl VoiceSettings {
-    /// The defaults, but for the size of the pictures that clients may show.
+    /// The defaults, except for the size of the pictures that clients may show.
     pub fn with_images_up_to(image_bytes_max: usize) -> Self {
         let usual = Self::default();
         Self {
@@ -100,13 +100,13 @@ impl VoiceSettings {
     }
 }
 
-/// Decides what session a client gets. Everything is called on the connection's task, so it must not block for long.
+/// Decides which session a client gets. Every method is called on the connection's task, so it must not block for long.
 pub trait Host: Send + Sync {
-    /// In whose name a caller begins a session, and in which conversation. Called first, before anything is done for it.
+    /// The user and the conversation of a caller's session. Called first, before anything is done for the session.
     fn admit(&self, caller: &Caller, start: &Start) -> Result<Party, Refusal>;
 
-    /// The session, once its conversation is open: a new one, or the leg that goes on. What was said before, and the numbers of
-    /// the calls, are put in later, from the log.
+    /// The session, once its conversation is open: a new one, or that of a resumed leg. The earlier words and the numbers of the
+    /// calls are added later, from the log.
     fn start(
         &self,
         party: &Party,
@@ -114,7 +114,7 @@ pub trait Host: Send + Sync {
         leg: Option<&LegRef>,
     ) -> Result<Admission, Refusal>;
 
-    /// The user of a conversation as the ledger would have it if the caller went on with it, who may name a user.
+    /// The user of a conversation in the ledger's form, for a caller that resumes and may name a user.
     fn ledger_user(
         &self,
         caller: &Caller,
@@ -122,21 +122,21 @@ pub trait Host: Send + Sync {
         named: Option<&str>,
     ) -> UserId;
 
-    /// A party has as many conversations as its share, so that the client gets no new one; what it is told.
+    /// The message to a client that gets no new conversation, because the party has as many as its share.
     fn crowded(&self, kind: PartyKind) -> String;
 
-    /// The user of a conversation, as sessions have it.
+    /// The user of a conversation in the sessions' form.
     fn user_of(&self, conversation: &ConversationRef) -> UserId;
 }
 
-/// For whom a session is.
+/// The owner of a session, and its conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Party {
-    /// The client in whose name it is: who shows a resume token may speak for another than it shows itself to be.
+    /// The client of the session. The holder of a resume token may speak for another client than its own.
     pub caller: Caller,
     pub user_id: UserId,
     pub conversation: ConversationRef,
-    /// The conversation's id has just been made, so that nothing can have happened in it.
+    /// Whether the conversation's id has just been made, so that the conversation is empty.
     pub is_new: bool,
 }
 
@@ -145,16 +145,16 @@ pub struct Admission {
     pub session: SessionConfig,
     pub world: Arc<dyn World>,
     pub provider: Box<dyn LiveProvider>,
-    /// Told to the client, which shows it to resume the session. Not read if a leg goes on.
+    /// The token that the client shows to resume the session. Not read if a leg is resumed.
     pub resume_token: Sensitive<String>,
-    /// Dropped when the session has ended: its place among the sessions of its conversation.
+    /// The session's place among the sessions of its conversation. Dropped when the session has ended.
     pub lease: Box<dyn Send>,
 }
 
-/// Why a client gets no session.
+/// The reason why a client gets no session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The user is not served until a time.
+    /// The user is blocked until a time.
     Blocked {
         now_unix_ms: u64,
         until_unix_ms: u64,
@@ -169,12 +169,12 @@ pub enum Refusal {
 /// A client whose upgrade to WebSocket is done.
 pub struct Connection {
     pub stream: Box<dyn Stream>,
-    /// What the upgrade read beyond its own end.
+    /// The bytes behind the upgrade.
     pub already_read: Vec<u8>,
     pub caller: Caller,
-    /// Whose shares it uses.
+    /// The parties whose shares the connection uses.
     pub standing: Standing,
-    /// Dropped once the connection has a session, or is gone: its place among those that wait to begin.
+    /// The connection's place among those that wait to begin. Dropped once the connection has a session, or is gone.
     pub lease: Box<dyn Send>,
 }
 
@@ -217,7 +217,7 @@ impl VoiceService {
         *self.connections.borrow()
     }
 
-    /// Tells every session that the server is shutting down. Each ends within the shutdown timeout.
+    /// Signals to every session that the server is shutting down. Each ends within the shutdown timeout.
     pub fn shut_down(&self) {
         self.shutdown.send_replace(true);
     }
@@ -238,7 +238,7 @@ impl Drop for Counted {
     }
 }
 
-/// The wall clock, for what clients are told; sessions get theirs from the world that they are given.
+/// The wall clock, for messages to clients; sessions get theirs from their world.
 fn unix_ms() -> u64 {
     let since_epoch = SystemTime::now()
         .duration_since(UNIX_EPOCH)

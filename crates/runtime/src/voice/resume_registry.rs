@@ -1,5 +1,5 @@
-//! The way back into a session of this process: who may take its leg over gets in, and what the session holds is given up when it
-//! leaves it. Knows no message and no policy; how long a session waits is the core's decision.
+//! The way back into a session of this process: a client that may take the leg over gets in, and the session's holdings are
+//! released when it leaves. Knows no message and no policy; the core decides how long a session waits.
 
 use super::VoiceService;
 use super::client_side::ClientSide;
@@ -12,7 +12,7 @@ use windlass_store::{ConversationRef, Hash, Leg};
 
 /// A leg that is live in this process.
 pub(super) struct LiveLeg {
-    /// As the store has it, but for what it needs in another process.
+    /// The leg as the store has it, without the state for another process.
     pub(super) leg: Leg,
     pub(super) conversation: ConversationRef,
     state: Mutex<LiveState>,
@@ -21,26 +21,26 @@ pub(super) struct LiveLeg {
 #[derive(Default)]
 struct LiveState {
     client: Option<Box<ClientSide>>,
-    /// The session has nobody to talk to.
+    /// Whether the session has no client.
     is_waiting: bool,
-    /// Somebody begins the conversation anew.
+    /// Whether another session begins the conversation anew.
     is_closed: bool,
     waker: Option<Waker>,
     held: Option<Held>,
 }
 
-/// What a session has while it lives.
+/// The holdings of a running session.
 pub(super) struct Held {
     pub(super) slot: SessionSlot,
-    /// Its place among the sessions of its conversation.
+    /// The session's place among the sessions of its conversation.
     pub(super) _lease: Box<dyn Send>,
 }
 
-/// What has come for a session.
+/// A visit to a session.
 pub(super) enum Visit {
     /// A client that may take the leg over.
     Client(Box<ClientSide>),
-    /// The session is to end: its conversation goes on in another.
+    /// The session has to end: its conversation goes on in another.
     Closed,
 }
 
@@ -60,7 +60,7 @@ impl LiveLeg {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings a client to the session. A client that came before it and was not seen yet is gone.
+    /// Brings a client to the session. An earlier client that was not seen yet is dropped.
     pub(super) fn enter(&self, client: Box<ClientSide>) {
         let mut state = self.lock();
         state.client = Some(client);
@@ -69,7 +69,7 @@ impl LiveLeg {
         }
     }
 
-    /// Whether anything came since the last question; wakes the task when something does.
+    /// The visit since the last call, if there is one; wakes the task when one comes.
     pub(super) fn visit(&self, context: &mut Context<'_>) -> Option<Visit> {
         let mut state = self.lock();
         if let Some(client) = state.client.take() {
@@ -88,17 +88,17 @@ impl LiveLeg {
         None
     }
 
-    /// Whether the session has lost its client, and waits for another.
+    /// Notes whether the session has lost its client, and waits for another.
     pub(super) fn set_waiting(&self, is_waiting: bool) {
         self.lock().is_waiting = is_waiting;
     }
 
-    /// Gives up what the session has, if it still has it. To be dropped where nothing is locked: a lease has locks of its own.
+    /// Releases the session's holdings, if it still has them. Drop them without a lock held: a lease has locks of its own.
     pub(super) fn release(&self) -> Option<Held> {
         self.lock().held.take()
     }
 
-    /// Ends a session that nobody is connected to, so that its conversation can begin anew; whether it was such a one.
+    /// Ends a session without a client, so that its conversation can begin anew. Returns whether it was without one.
     fn close(&self) -> bool {
         let mut state = self.lock();
         if !state.is_waiting || state.client.is_some() {
@@ -118,11 +118,11 @@ pub(super) struct ResumeRegistry(Mutex<HashMap<Hash, Entry>>);
 
 enum Entry {
     Live(Arc<LiveLeg>),
-    /// A client is about to go on with it; who waits for that hears of its end.
+    /// A client is about to resume the leg. Other clients of the leg wait for the end of that.
     Resuming(watch::Receiver<()>),
 }
 
-/// A leg's place among them, until it is dropped.
+/// A leg's place in the registry, until it is dropped.
 pub(super) struct Registration {
     service: Arc<VoiceService>,
     live: Arc<LiveLeg>,
@@ -151,22 +151,22 @@ impl Drop for Registration {
             true => entries.remove(token),
             false => None,
         };
-        // What the leg has is dropped where nothing is locked.
+        // The leg's holdings are dropped without a lock held.
         drop(entries);
         drop(own);
     }
 }
 
-/// What a token leads to in this process.
+/// The state of a token in this process.
 pub(super) enum Known<'r> {
     Live(Arc<LiveLeg>),
-    /// Another connection is about to go on with the leg. Ready when that has come about, or has not.
+    /// Another connection is about to resume the leg. Ready when it has succeeded or failed.
     Resuming(watch::Receiver<()>),
-    /// Nothing: the leg is this caller's to resume, and nobody else's meanwhile.
+    /// Unknown here: this caller alone may resume the leg.
     Free(Resuming<'r>),
 }
 
-/// The right to go on with a leg whose process has ended, until it is dropped.
+/// The right to resume a leg whose process has ended, until it is dropped.
 pub(super) struct Resuming<'r> {
     registry: &'r ResumeRegistry,
     token_hash: Hash,
@@ -204,8 +204,8 @@ impl ResumeRegistry {
         }
     }
 
-    /// Makes room for a new session of a conversation, where its client has left the one before: what that one had is the new
-    /// one's to have.
+    /// Makes room for a new session of a conversation whose client has left the session before. The new session gets the old
+    /// one's holdings.
     pub(super) fn clear(&self, conversation: &ConversationRef) -> Option<Held> {
         let is_of_it = |entry: &Entry| match entry {
             Entry::Live(live) if live.conversation == *conversation => Some(live.clone()),

@@ -1,5 +1,5 @@
-//! A voice session between its start and its end: feeds the core, performs what it wants, and passes audio by it. Knows no policy;
-//! what happens is the core's decision.
+//! A voice session between its start and its end: feeds the core, performs its outputs, and passes audio beside it. Knows no
+//! policy; the core decides.
 
 mod provider_input;
 mod rest;
@@ -34,10 +34,11 @@ use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::sensitive::Sensitive;
 
-/// How long a connection that has been used long enough may wait for a quiet moment.
+/// Time for which a connection that has been used long enough may wait for a quiet moment.
 const RENEWAL_PATIENCE: Duration = Duration::from_secs(3 * 60);
 
-/// How long a user who is being asked may take to answer when the server shuts down. What is open then is asked again by the next.
+/// Time for a user's answer to an open approval request when the server shuts down. Requests that are still open then are asked
+/// again by the next server.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) struct Running {
@@ -49,27 +50,28 @@ pub(super) struct Running {
     pump: Pump,
     started: Instant,
     is_client_lost: bool,
-    /// The core knows that the user can speak.
+    /// Whether the core knows that the user can speak.
     is_microphone_open: bool,
     live: Arc<LiveLeg>,
-    /// Where its client finds it, until it has ended.
+    /// The place where its client finds the session, until it has ended.
     registration: Option<Registration>,
-    /// With which its client comes back.
+    /// The token with which its client resumes.
     resume_token: Sensitive<String>,
     missed: Missed,
-    /// What the client was asked, as far as it may still be open.
+    /// Approval requests at the client that may still be open.
     asked: Vec<ConfirmationQuestion>,
     saving: Saving,
-    /// When the core hears of the server's end.
+    /// The time at which the core gets the shutdown.
     shutdown_begins: Option<Instant>,
     shutdown_deadline: Option<Instant>,
     ended: Option<EndReason>,
-    /// It has ended but for tasks, which go on without a client.
+    /// Whether the session has ended except for tasks, which go on without a client.
     has_tasks: bool,
 }
 
 impl Running {
-    /// Begins a session, or goes on with one whose process has ended: the client is told, and the provider is called.
+    /// Begins a session, or resumes one whose process has ended: the client gets its start message, and the provider is
+    /// connected.
     pub(super) fn begin(
         service: Arc<VoiceService>,
         prepared: Prepared,
@@ -122,8 +124,8 @@ impl Running {
             provider: admission.provider,
             link,
             pump: Pump::new(service.settings.audio),
-            // Later than the wall clock's time that stands for it: a session that is ahead of the ledger calls a request over that
-            // can still be answered.
+            // Taken later than the wall clock's time that stands for it. A session ahead of the ledger would take an approval
+            // request for expired that can still be answered.
             started: Instant::now(),
             is_client_lost: false,
             is_microphone_open: false,
@@ -139,7 +141,7 @@ impl Running {
             has_tasks: false,
             service,
         });
-        // What it begins with is what a next process goes on with.
+        // A next process resumes from the state at the beginning.
         running.saving.want();
         let began = began.map(|began| Input::Began(Box::new(began)));
         let mut inputs: VecDeque<Input> = began.into_iter().collect();
@@ -162,7 +164,7 @@ impl Running {
         self.feed(VecDeque::from([input]), client, now);
     }
 
-    /// Feeds the core, and whatever performing its outputs causes, until nothing more follows.
+    /// Feeds the core, and every input that follows from its outputs, until nothing more follows.
     fn feed(&mut self, mut inputs: VecDeque<Input>, client: &mut ClientSide, now: Instant) {
         let at = self.timestamp(now);
         while let Some(input) = inputs.pop_front() {
@@ -250,7 +252,7 @@ impl Running {
         }
     }
 
-    /// Throws away what was not played, and tells the provider where it can use that; what follows if it is gone.
+    /// Drops unplayed audio, and tells the provider if it can use that. Returns the input that follows if the provider is gone.
     fn discard_audio(&mut self, client: &mut ClientSide, now: Instant) -> Option<Input> {
         let at = self.timestamp(now);
         let unplayed = self.pump.unplayed(at);
@@ -269,7 +271,7 @@ impl Running {
         if let Some(message) = of_update(update) {
             self.say(&message, client);
         }
-        // Once a client is told the result of an approval request, it takes the request for settled.
+        // A client that gets the result of an approval request takes the request as settled.
         if let ClientUpdate::ConfirmationResult {
             call: Some(call), ..
         } = update
@@ -292,14 +294,14 @@ impl Running {
         }
     }
 
-    /// The questions that wait for the client's answer.
+    /// The approval requests that wait for the client's answer.
     fn still_asked(&mut self) -> Vec<ConfirmationQuestion> {
         let core = &self.core;
         self.asked.retain(|asked| core.is_asked(asked.call));
         self.asked.clone()
     }
 
-    /// Tells the core what the client did.
+    /// Passes a client's event to the core.
     pub(super) fn client_event(
         &mut self,
         event: ClientEvent,
@@ -312,7 +314,7 @@ impl Running {
         self.input(Input::Client(event), client, now);
     }
 
-    /// The user answers a question, of this session or another of the conversation.
+    /// Takes the user's answer to an approval request of this session or another of the conversation.
     pub(super) fn confirm(
         &mut self,
         answer: &ConfirmAnswer,
@@ -341,7 +343,7 @@ impl Running {
         self.feed(inputs, client, now);
     }
 
-    /// The store could not be read: the question is open as before.
+    /// Reports that the store could not be read: the approval request is open as before.
     fn answer_not_taken(&mut self, token: &str, client: &mut ClientSide) {
         let question = Token::parse(token).map(|token| token.question);
         let mut asked = self.asked.iter();
@@ -362,7 +364,7 @@ impl Running {
         self.tell_client(&ClientUpdate::ConfirmationResult { call, response }, client);
     }
 
-    /// Passes a piece of the microphone on, and says what became of it.
+    /// Passes a piece of microphone audio on. Returns the verdict on it.
     pub(super) fn microphone(
         &mut self,
         pcm: &[u8],
@@ -379,7 +381,7 @@ impl Running {
         verdict
     }
 
-    /// Tells the client, or keeps it for the client that comes back.
+    /// Sends a message to the client, or keeps it for the client's return.
     fn say(&mut self, message: &ServerMessage<'_>, client: &mut ClientSide) {
         if self.is_client_lost {
             self.missed.keep(message);
@@ -388,12 +390,12 @@ impl Running {
         }
     }
 
-    /// What has come for the session, if anything did.
+    /// The visit to the session, if there is one.
     pub(super) fn visit(&mut self, context: &mut Context<'_>) -> Option<Visit> {
         self.live.visit(context)
     }
 
-    /// A client has come back.
+    /// The client has come back.
     pub(super) fn client_back(&mut self, client: &mut ClientSide, now: Instant) {
         self.client_lost(client, now);
         client.say(&started_message(self.core.config(), &self.resume_token));
@@ -408,13 +410,13 @@ impl Running {
         self.input(Input::Client(ClientEvent::Connected), client, now);
     }
 
-    /// Another session has taken the conversation over.
+    /// Ends the session: another session has taken the conversation over.
     pub(super) fn close(&mut self, client: &mut ClientSide, now: Instant) {
         self.input(Input::Client(ClientEvent::Stop), client, now);
     }
 
-    /// The ledger takes nothing more of the session. It ends as it would with its server, so that its client comes back and goes on
-    /// from the log.
+    /// Ends a session from which the ledger takes nothing more. It ends as on a shutdown, so that its client comes back and goes
+    /// on from the log.
     fn give_way(&mut self, client: &mut ClientSide, now: Instant) {
         let session = &self.calls.identity.session_id;
         tracing::warn!(%session, "a voice session ends that another process speaks for");
@@ -422,7 +424,7 @@ impl Running {
         self.input(Input::Shutdown, client, now);
     }
 
-    /// The client is gone; the core hears of it once.
+    /// The client is gone. The core gets that once.
     pub(super) fn client_lost(&mut self, client: &mut ClientSide, now: Instant) {
         if !std::mem::replace(&mut self.is_client_lost, true) {
             self.live.set_waiting(true);
@@ -440,7 +442,7 @@ impl Running {
         self.begin_shutdown(client, now);
     }
 
-    /// Tells the core, once no answer is waited for any more.
+    /// Signals the shutdown to the core, once no answer is awaited any more.
     fn begin_shutdown(&mut self, client: &mut ClientSide, now: Instant) {
         let Some(due) = self.shutdown_begins else {
             return;
@@ -451,7 +453,7 @@ impl Running {
         }
     }
 
-    /// Looks at the provider and at running calls, once each; whether anything happened.
+    /// Polls the provider and the running calls, once each. Returns whether anything happened.
     pub(super) fn poll(
         &mut self,
         context: &mut Context<'_>,
@@ -491,7 +493,7 @@ impl Running {
         link_progressed || calls_progressed
     }
 
-    /// Has the store keep what another process needs to go on with the session, if anything is new.
+    /// Has the store keep the state from which another process can resume the session, if it has changed.
     fn save(&mut self) {
         if self.ended.is_none() && self.saving.is_due(&self.calls) {
             self.saving.save(&mut self.calls, &self.core);
@@ -513,7 +515,7 @@ impl Running {
         }
     }
 
-    /// The earliest moment at which something is due.
+    /// The earliest time at which something is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let core = self.core.next_deadline();
         [
@@ -550,14 +552,14 @@ impl Running {
         }
     }
 
-    /// Nobody comes back to a session that has ended, and its conversation is free where none of its changes still runs.
+    /// Leaves an ended session, which is not resumed. Its conversation is free if none of its changes still runs.
     pub(super) fn leave(&mut self) {
         self.registration = None;
         if self.has_tasks {
-            // What a task calls is asked for in the leg's name: it is left when they have ended.
+            // Calls of a task are made in the leg's name, so the leg is left when the tasks have ended.
             return drop(self.live.release());
         }
-        // A session that ends with its server may go on with the next one.
+        // A session that ends with its server may be resumed by the next one.
         if self.ended != Some(EndReason::Shutdown) {
             self.calls.leave();
         }
@@ -570,7 +572,7 @@ impl Running {
         self.link.say_goodbye(context);
     }
 
-    /// Ends what is left of the session. Waits for changes that have begun and have time left, and for tasks.
+    /// Ends the rest of the session. Waits for tasks, and for started changes that have time left.
     pub(super) async fn finish(mut self: Box<Self>) {
         let session = &self.calls.identity.session_id;
         let reason = self.ended.as_ref().map_or("unknown", reason_name);
@@ -583,7 +585,7 @@ impl Running {
         drop(self.live.release());
     }
 
-    /// What goes on without a client: the tasks, and the part of the session that waits for them.
+    /// The part that goes on without a client: the tasks, and the part of the session that waits for them.
     fn rest(self: Box<Self>) -> Rest {
         let is_shut_down = self.ended == Some(EndReason::Shutdown);
         Rest {
@@ -597,7 +599,7 @@ impl Running {
     }
 }
 
-/// For the log: without the reason that a tool gave, which may be the user's words.
+/// The name for the log: without the reason that a tool gave, which may be the user's words.
 fn reason_name(reason: &EndReason) -> &'static str {
     match reason {
         EndReason::Stopped => "stopped",

@@ -1,5 +1,5 @@
-//! What the store is to keep of a session, so that it can go on in another process: made anew where something is new, one save at a
-//! time. Knows no store.
+//! The state of a session that the store keeps, so that the session can be resumed in another process: saved anew after each
+//! change, one save at a time. Knows no store.
 
 use crate::call_driver::CallDriver;
 use windlass_session::session::Session;
@@ -11,7 +11,7 @@ pub(super) struct Saving {
 }
 
 impl Saving {
-    /// What the store has is out of date.
+    /// Notes that the store's state is out of date.
     pub(super) fn want(&mut self) {
         self.is_wanted = true;
     }

@@ -1,5 +1,5 @@
-//! How many sessions the server holds. A session has its slot from before its begin until nothing of it runs any more, with or
-//! without a client. Knows no client and no conversation.
+//! The number of sessions that the server holds. A session has its slot from before its beginning until nothing of it runs any
+//! more, with or without a client. Knows no client and no conversation.
 
 use super::{Refusal, VoiceService};
 use crate::shares::{Exceeded, Held, Holding, Standing};
@@ -7,20 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use windlass_session::client::ErrorCode;
 
-/// How many are taken in this process.
+/// The slots that are taken in this process.
 #[derive(Default)]
 pub(super) struct SessionSlots(AtomicUsize);
 
 /// Room for one session, until it is dropped.
 pub(super) struct SessionSlot {
     service: Arc<VoiceService>,
-    /// Of the shares of its user and of the address that it began from.
+    /// The session's part of the shares of its user and of the address that it began from.
     _share: Option<Holding>,
 }
 
 impl SessionSlot {
-    /// For a session that does not run in this process yet. To be taken before anything is done for it that a refusal would
-    /// have to undo.
+    /// Takes a slot for a session that does not run in this process yet. Call it before any step for the session that a refusal
+    /// would have to undo.
     pub(super) fn take(service: &Arc<VoiceService>, standing: &Standing) -> Result<Self, Refusal> {
         let share = standing.hold(Held::Sessions, 1).map_err(exceeded)?;
         let sessions_max = service.settings.sessions_max;

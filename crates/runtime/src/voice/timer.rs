@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 
-/// One timer, moved only when an earlier deadline comes up. A deadline that has moved further away costs one wake for
-/// nothing instead of a reset for every frame.
+/// One timer, moved only when an earlier deadline comes up. A deadline that has moved further away costs one needless wake
+/// instead of a reset for every frame.
 pub(super) struct Timer {
     sleep: Pin<Box<Sleep>>,
     armed: Option<(Instant, Waker)>,
@@ -22,7 +22,7 @@ impl Timer {
         }
     }
 
-    /// Ready where the deadline, or an earlier one that was asked for before, has come.
+    /// Ready if the deadline, or an earlier one of a previous call, has passed.
     pub(super) fn poll_until(
         &mut self,
         context: &mut Context<'_>,
@@ -67,7 +67,7 @@ impl FlagWatch {
         Self {
             flag,
             wait: Some(Box::pin(async move {
-                // With nobody left to raise it, it counts as raised.
+                // A flag without a sender counts as raised.
                 let _ = waiting.wait_for(|is_raised| *is_raised).await;
             })),
             waker: None,

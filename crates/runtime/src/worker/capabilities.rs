@@ -1,5 +1,5 @@
-//! What a worker may ask for within a call, by the names of its protocol: the capabilities of the call's context, and nothing
-//! else. Knows no process.
+//! The requests that a worker may make within a call, by the names of its protocol: the capabilities of the call's context, and
+//! nothing else. Knows no process.
 
 use super::wire::{INVALID_PARAMS, METHOD_NOT_FOUND, REFUSED, RpcError};
 use super::{ConnectionGrants, Grants};
@@ -19,12 +19,12 @@ type CapabilityAnswer = Result<Value, RpcError>;
 
 /// Shows a piece of a result.
 pub(super) const OUTPUT: &str = "output";
-/// Said of a call that was taken back, or whose time is up.
+/// The error for a call that was cancelled, or whose time is up.
 pub(super) const NOBODY_WAITS: &str = "nobody waits for the call any more";
 
-/// Results of a search, where the handler does not say how many it wants.
+/// Results of a search for which the handler gives no number.
 const TOP_K: usize = 5;
-/// The most that it may want.
+/// The highest number that the handler may give.
 const TOP_K_MAX: usize = 50;
 
 #[derive(Deserialize)]
@@ -67,7 +67,7 @@ fn read<T: DeserializeOwned>(params: &RawValue) -> Result<T, RpcError> {
     })
 }
 
-/// What a call only says.
+/// Takes a notification of a call.
 pub(super) fn tell(context: &Context, method: &str, params: &RawValue) -> Result<(), RpcError> {
     let said = match method {
         "progress" => {
@@ -98,8 +98,8 @@ pub(super) fn tell(context: &Context, method: &str, params: &RawValue) -> Result
     said.map_err(closed)
 }
 
-/// Whether something that a call only says, or that is of no call, is the program's fault. A piece of a result may come after its
-/// call's end, or find no room: the call goes on without it.
+/// Whether a notification that was refused, or that belongs to no call, is the program's fault. A piece of a result may come
+/// after its call's end, or find no room: the call goes on without it.
 pub(super) fn is_fault(method: &str, said: Option<&Result<(), RpcError>>) -> bool {
     match said {
         None => method != OUTPUT,
@@ -112,7 +112,7 @@ fn closed(closed: OutboxClosed) -> RpcError {
     RpcError::named("CLOSED", closed.to_string())
 }
 
-/// The same as requests, whose answer says whether it was taken. `None` for every other method.
+/// Takes notifications that were sent as requests, and answers whether they were taken. `None` for every other method.
 pub(super) fn answer_at_once(
     context: &Context,
     method: &str,
@@ -125,8 +125,8 @@ pub(super) fn answer_at_once(
     is_said.then(|| tell(context, method, params).map(|()| Value::Null))
 }
 
-/// What a call asks for and waits for, until its time is up. A call of another tool is made at once, so that such calls are in
-/// the order in which they were asked for; the future only waits.
+/// Begins a call's request, which waits for its answer until the call's time is up. A call of another tool is made at once, so
+/// that such calls keep the order of their requests; the future only waits.
 pub(super) fn begin(
     context: Context,
     method: &str,
@@ -155,7 +155,7 @@ struct Named {
     name: String,
 }
 
-/// A secret that the configuration grants the call's tool as it is.
+/// A secret that the configuration grants the call's tool in plain text.
 pub(super) fn secret(context: &Context, granted: &Grants, params: &RawValue) -> CapabilityAnswer {
     let Named { name } = read(params)?;
     let tool = &context.tool.id;
@@ -209,7 +209,7 @@ pub(super) fn connection(
     })
 }
 
-/// Why there is no token, such that a handler that does not catch it fails with the error of the tool's contract.
+/// The error for a missing token. A handler that does not catch it fails with the error of the tool's contract.
 fn unconnected(error: &ConnectionError) -> RpcError {
     let report = error.report();
     RpcError {
@@ -379,7 +379,7 @@ struct AddBlock {
     farewell_message: String,
 }
 
-/// The call's own user, and nobody else.
+/// Blocks the call's own user. No other user can be named.
 async fn block(context: &Context, asked: AddBlock) -> CapabilityAnswer {
     let blocks = context.world.blocks();
     let block = Block {

@@ -1,5 +1,5 @@
-//! The task of one child: starts its process, asks what comes before its first call, reads its lines, and ends it. Knows which
-//! call a line is of; what is asked within a call, the capabilities answer.
+//! The task of one child: starts its process, sends the requests before its first call, reads its lines, and ends it. Knows the
+//! call of each line; the capabilities answer requests within a call.
 
 use super::lines::{Line, Lines};
 use super::log::{self, LineLimit};
@@ -22,9 +22,9 @@ use windlass_tool::handler::{
 };
 use windlass_tool::sensitive::Sensitive;
 
-/// How long what belongs to a process's end may take: its status, and the rest of its output.
+/// Time for the remains of a process's end: its status, and the rest of its output.
 const END_GRACE: Duration = Duration::from_millis(500);
-/// How much longer than it may be a line is read, to learn which call it is of.
+/// Multiple of the allowed length up to which a line is read, to learn its call.
 const LONGEST: usize = 4;
 
 /// One child, from its start to its end.
@@ -125,7 +125,7 @@ impl Serving {
         let end = loop {
             tokio::select! {
                 ended = reader.read() => match ended {
-                    // Its end says more than that of its output.
+                    // The process's status says more than the end of its output.
                     None => match timeout(END_GRACE, &mut process.ended).await {
                         Ok(status) => break End::Failed(ended_with(status.as_deref())),
                         Err(_) => break End::Failed("the worker closed its output".to_owned()),
@@ -133,7 +133,7 @@ impl Serving {
                     Some(problem) => break End::Failed(problem),
                 },
                 status = &mut process.ended => {
-                    // What it wrote before may still be read.
+                    // Earlier output may still be read.
                     let _ = timeout(END_GRACE, reader.read()).await;
                     break End::Failed(ended_with(status.as_deref()));
                 }
@@ -165,7 +165,7 @@ fn ended_with(status: Result<&str, &tokio::sync::oneshot::error::RecvError>) -> 
     )
 }
 
-/// Asks what is to be asked before the first call.
+/// Sends the requests that precede the first call.
 async fn prepare(shared: Arc<Shared>, number: u64) -> Result<(), String> {
     let requests = (shared.first_requests)();
     let mut answers = Vec::with_capacity(requests.len());
@@ -203,14 +203,14 @@ struct OutputReader<R> {
     limit: LineLimit,
 }
 
-/// Which call something is asked within.
+/// The call of a request within it.
 #[derive(Deserialize)]
 struct OfCall {
     call: u64,
 }
 
 impl<R: AsyncRead + Unpin> OutputReader<R> {
-    /// Reads and serves lines until there are no more, or one without an end.
+    /// Reads and serves lines until the output ends, or a line has no end.
     async fn read(&mut self) -> Option<String> {
         loop {
             match self.lines.next().await {
@@ -254,7 +254,7 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
         }
     }
 
-    /// A line that is no message costs the call that it is of, where that can be known, and no other one.
+    /// Handles a line that is no message. It fails the call that it belongs to, if that is known, and no other one.
     fn serve_unread(&mut self, line: &[u8], problem: &str) {
         let glance = glance(line);
         let result = match glance.ok {
@@ -284,8 +284,8 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
                         None => result,
                     }
                 };
-                // Operators read what a worker says of its own fault, without the arguments of its calls. Taken out before the
-                // lock, which this takes as well.
+                // Operators read a worker's words about its own fault, without the arguments of its calls. The arguments are
+                // removed before the lock, which that takes as well.
                 let without = |words: &str| log::without_calls(&self.shared, self.number, words);
                 let answer = answer.map_err(|mut error| {
                     error.message = without(&error.message);
@@ -391,7 +391,7 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
     }
 }
 
-/// What a worker's answer to `execute` says.
+/// The result in a worker's answer to `execute`.
 fn response(answer: Result<&RawValue, RpcError>) -> HandlerResult {
     match answer {
         Ok(result) => read_response(result.get().as_bytes()),

@@ -14,9 +14,9 @@ pub(crate) struct Lines<R> {
 }
 
 pub(crate) enum Line {
-    /// [`Lines::take`] has it.
+    /// A whole line; [`Lines::take`] returns it.
     Whole,
-    /// [`Lines::take`] has its beginning.
+    /// A line beyond the limit; [`Lines::take`] returns its beginning.
     TooLong,
     End,
 }
@@ -30,7 +30,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// May be dropped while it waits, and asked again.
+    /// The future may be dropped while it waits, and the method called again.
     pub(crate) async fn next(&mut self) -> Line {
         loop {
             let Ok(piece) = self.output.fill_buf().await else {
@@ -57,7 +57,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         std::mem::take(&mut self.line)
     }
 
-    /// Has the room of a line that was read used again, as long as it is not unusually much.
+    /// Keeps the memory of a line for the next one, unless it is unusually much.
     pub(crate) fn give_back(&mut self, mut line: Vec<u8>) {
         line.clear();
         if line.capacity() > READ_BYTES {

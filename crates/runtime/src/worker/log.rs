@@ -1,5 +1,5 @@
-//! What a worker writes on its standard error, line by line into the log: cut, bounded in number, and without arguments of calls
-//! and secrets. Knows no message.
+//! A worker's standard error, line by line into the log: cut, bounded in number, and without arguments of calls and secrets.
+//! Knows no message.
 
 use super::Shared;
 use crate::redaction::Secrets;
@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 /// Bytes of a line that are kept.
 const LINE_BYTES_MAX: usize = 4_096;
-/// Lines at once, and how long one of them takes to be free again.
+/// Lines at once, and the time after which one more is free.
 const LINES_MAX: u32 = 100;
 const LINE_EVERY: Duration = Duration::from_millis(100);
 
-/// How many lines may still be written.
+/// The number of lines that may still be written.
 pub(crate) struct LineLimit {
     free: u32,
     since: Instant,
@@ -30,7 +30,7 @@ impl LineLimit {
         }
     }
 
-    /// The number of lines that were left out before this one; `None` where this one is, too.
+    /// The number of lines that were left out before this one; `None` if this one is left out, too.
     pub(crate) fn take(&mut self) -> Option<u64> {
         let freed = self.since.elapsed().as_millis() / LINE_EVERY.as_millis();
         let freed = u32::try_from(freed).unwrap_or(LINES_MAX);
@@ -53,7 +53,7 @@ pub(super) async fn read(shared: Arc<Shared>, number: u64, errors: impl AsyncRea
     each_line(errors, |line| write(&shared, number, &mut limit, line)).await;
 }
 
-/// Gives every line of a text to its end, each cut to [`LINE_BYTES_MAX`].
+/// Passes on every line of a stream, each cut to [`LINE_BYTES_MAX`].
 pub(crate) async fn each_line(errors: impl AsyncRead + Unpin, mut give: impl FnMut(&[u8])) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();

@@ -30,21 +30,21 @@ use windlass_tool::program::ProgramFile;
 use windlass_tool::sensitive::Sensitive;
 pub use wire::RpcError;
 
-/// What a worker's children run.
+/// The program of a worker's children.
 #[derive(Clone, Debug)]
 pub struct WorkerProgram {
     pub program: OsString,
     pub arguments: Vec<OsString>,
-    /// Where they run; not set, where the server does.
+    /// The folder in which they run; `None` for the server's own.
     pub folder: Option<PathBuf>,
-    /// What they are made of, in their folder. None is started where one of these has changed.
+    /// The program's files, in its folder. No child is started after one of them has changed.
     pub files: Vec<ProgramFile>,
-    /// Variables of ours that they are given besides [`USUAL_VARIABLES`].
+    /// Variables of the server that the children get besides [`USUAL_VARIABLES`].
     pub variables: Vec<String>,
 }
 
-/// The variables that every child is given where they are set: what programs need to run and to find their way out. Nothing
-/// that is secret here is known there.
+/// The variables that every child gets if they are set: programs need them to run and to reach the network. The only secret that
+/// they may hold is a proxy's credentials.
 pub const USUAL_VARIABLES: [&str; 12] = [
     "PATH",
     "HOME",
@@ -60,26 +60,26 @@ pub const USUAL_VARIABLES: [&str; 12] = [
     "no_proxy",
 ];
 
-/// How many processes and calls, and how patient the host is.
+/// Limits of processes and calls, and the host's timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerLimits {
-    /// Processes that serve. Calls go to the first that has room; the others are ready for when it has a call that does not end.
+    /// Processes that serve. Calls go to the first that has room; the others stand ready in case it has a call that does not end.
     pub children: usize,
     /// Calls in one process at a time.
     pub concurrency: usize,
     /// Calls that wait for room.
     pub waiting_max: usize,
-    /// What a call may ask for at a time, while it runs.
+    /// Requests within a call at a time.
     pub requests_max: usize,
-    /// Bytes of one line. Of a longer one it is only read which call it answers, and whether that worked. A process that writes
-    /// four times as much without an end is ended.
+    /// Bytes of one line. A longer line is read only for its call and its success. A process that writes four times as much
+    /// without an end is ended.
     pub line_bytes_max: usize,
-    /// How long a process may take until it has answered what it is asked before its first call.
+    /// Time for a process to answer the requests before its first call.
     pub start_timeout: Duration,
-    /// How long a call may go on in its process after its time, or after nobody waits for it. Then it is given up: its process
-    /// gets no further calls, and is ended when the others have.
+    /// Time for which a call may go on in its process after its deadline, or after its caller has left. Then it is given up: its
+    /// process gets no further calls, and is ended when the others have ended.
     pub stuck_after: Duration,
-    /// The pause before the next process after one that ended. It doubles while they end without having answered.
+    /// The pause before the next process after one has ended. It doubles while processes end without having answered.
     pub pause_min: Duration,
     pub pause_max: Duration,
 }
@@ -110,13 +110,13 @@ pub struct WorkerRequest {
     pub params: Arc<serde_json::value::RawValue>,
 }
 
-/// Everything that a worker is made of.
+/// The parts of a worker.
 pub struct WorkerOptions {
-    /// For the log.
+    /// The worker's name, for the log.
     pub name: Arc<str>,
     pub program: WorkerProgram,
     pub limits: WorkerLimits,
-    /// Asked whenever a process is started.
+    /// The requests for a new process. Called whenever a process is started.
     pub first_requests: Box<dyn Fn() -> Vec<WorkerRequest> + Send + Sync>,
     /// Texts that never reach the log, besides arguments of calls.
     pub secrets: Vec<Sensitive<String>>,
@@ -126,18 +126,18 @@ pub struct WorkerOptions {
     pub connections: ConnectionGrants,
 }
 
-/// For each tool the connections whose access tokens its code may have as they are, each of the call's own user.
+/// The connections whose access tokens each tool's code may have in plain text, each of the call's own user.
 pub type ConnectionGrants = BTreeMap<ToolId, BTreeSet<String>>;
 
-/// For each tool the secrets that its code may have as they are, by their names.
+/// The secrets that each tool's code may have in plain text, by their names.
 pub type Grants = BTreeMap<ToolId, BTreeMap<String, Sensitive<String>>>;
 
-/// Processes that serve calls. They end with the last handle to it.
+/// Processes that serve calls. They end with the last handle to the worker.
 pub struct Worker {
     shared: Arc<Shared>,
 }
 
-/// Why a call never reached a process. Nothing was done.
+/// The reason why a call never reached a process. Nothing was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotStarted {
     #[error("too many calls of this tool wait already")]
@@ -167,13 +167,13 @@ struct Shared {
     secrets: Secrets,
     granted: Grants,
     connections: ConnectionGrants,
-    /// The access tokens that calls were given last, which no log shows.
+    /// The latest access tokens that calls got. No log shows them.
     given: Mutex<VecDeque<Sensitive<String>>>,
     pool: Mutex<Pool>,
 }
 
 impl Worker {
-    /// No process is started before the first call, or [`Self::start`].
+    /// Makes a worker. No process is started before the first call, or [`Self::start`].
     pub fn new(options: WorkerOptions) -> Arc<Self> {
         let WorkerOptions {
             name,
@@ -222,11 +222,11 @@ impl Drop for Worker {
 
 impl Shared {
     fn pool(&self) -> MutexGuard<'_, Pool> {
-        // A panic leaves at most one call without its answer, and that one has its own deadline.
+        // A panic leaves at most one call without its answer, and that call has its own deadline.
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a token that a call is given, so that it is known in what the program writes.
+    /// Remembers a call's token, so that it is recognised in the program's output.
     fn note_given(&self, token: Sensitive<String>) {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         if given.contains(&token) {
@@ -238,7 +238,7 @@ impl Shared {
         given.push_back(token);
     }
 
-    /// Gives waiting calls to children, and starts those that are missing.
+    /// Gives waiting calls to children, and starts missing children.
     fn assign(self: &Arc<Self>) {
         let now = Instant::now();
         let (seeds, pause) = {
@@ -262,16 +262,16 @@ impl Shared {
 /// One tool of a worker.
 #[derive(Clone, Debug)]
 pub struct ServedTool {
-    /// What the worker calls it: its id, or where it has several versions of one tool another name for each.
+    /// The worker's name for the tool: its id, or another name for each of its versions if there are several.
     pub name: Arc<str>,
-    /// Where a call has less time than its tool.
+    /// The time of a call, if it is less than the tool's.
     pub timeout: Option<Duration>,
     /// The numbers of the worker's language.
     pub numbers: Numbers,
 }
 
 impl ServedTool {
-    /// With all of its tool's time for a call.
+    /// A tool whose calls have all of the tool's time.
     pub fn new(name: impl Into<Arc<str>>, numbers: Numbers) -> Self {
         Self {
             name: name.into(),
@@ -294,7 +294,7 @@ struct Execute<'a> {
 }
 
 impl Handler for WorkerHandler {
-    /// It only waits for the worker's process.
+    /// The handler only waits for the worker's process.
     fn placement(&self) -> Placement {
         Placement::Elsewhere
     }
@@ -327,7 +327,7 @@ impl Handler for WorkerHandler {
     }
 }
 
-/// A call that somebody waits for.
+/// A call whose caller still waits.
 struct Waited<'a> {
     shared: &'a Arc<Shared>,
     id: u64,
@@ -362,7 +362,7 @@ async fn run(worker: Arc<Worker>, tail: Vec<u8>, invocation: Invocation) -> Hand
     };
     worker.shared.assign();
     let time_is_up = tokio::time::sleep_until(deadline);
-    // A call that has not begun says so while somebody still listens.
+    // A call that has not begun ends before its caller stops waiting.
     let begins_by = tokio::time::sleep_until(now + deadline.saturating_duration_since(now) * 7 / 8);
     tokio::pin!(time_is_up, begins_by);
     let (mut is_taken_back, mut has_waited) = (false, false);
@@ -381,7 +381,7 @@ async fn run(worker: Arc<Worker>, tail: Vec<u8>, invocation: Invocation) -> Hand
             () = cancellation.cancelled(), if !is_taken_back => {}
             () = &mut time_is_up, if !is_taken_back => {}
         }
-        // It may still end in its own way, and a change that it has begun is recorded then.
+        // The call may still end in its own way. A change that it has begun is recorded then.
         is_taken_back = true;
         worker.shared.pool().take_back(id);
     }

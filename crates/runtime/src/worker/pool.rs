@@ -1,5 +1,5 @@
-//! Which child of a worker serves which call, which calls wait, and when a child is started, drained or ended. Knows no process:
-//! lines go into queues, and what is to be started is handed out.
+//! The assignment of calls to a worker's children, the waiting calls, and the times at which a child is started, drained or
+//! ended. Knows no process: lines go into queues, and children to start are returned.
 
 use super::wire::{self, RpcError};
 use super::{NotStarted, WorkerLimits};
@@ -13,18 +13,18 @@ use tokio::time::Instant;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{Cause, Context, Failure, HandlerResult, Report};
 
-/// Ended calls of a child whose arguments are still looked for in what it writes to the log.
+/// Ended calls of a child whose arguments are still looked for in its log lines.
 const RECENT_MAX: usize = 16;
-/// Lines that wait for a child to read them. One that reads none is ended.
+/// Lines that wait for a child to read them. A child that reads none is ended.
 const LINES_MAX: usize = 4_096;
-/// A pause before a new child that is longer lets calls fail at once.
+/// The longest pause before a new child that calls wait for; in a longer one they fail at once.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How a child ended.
+/// The end of a child.
 pub(super) enum End {
-    /// We ended it.
+    /// The server ended it.
     Stopped,
-    /// There never was a process.
+    /// The process could not be started.
     NotStarted(String),
     Failed(String),
 }
@@ -34,13 +34,13 @@ pub(super) struct Call {
     pub(super) context: Context,
     pub(super) arguments: Arc<Arguments>,
     pub(super) answer: oneshot::Sender<HandlerResult>,
-    /// When the call's time is up.
+    /// The time at which the call's time is up.
     pub(super) deadline: Instant,
 }
 
 impl Call {
     fn fail(self, failure: Failure) {
-        // Nobody may be left who waits.
+        // The caller may have gone.
         let _ = self.answer.send(Err(failure));
     }
 }
@@ -69,7 +69,7 @@ impl OpenCall {
 enum Phase {
     Starting,
     Ready,
-    /// It has a call that does not end. It gets no further ones, and is ended when the others have.
+    /// The child has a call that does not end. It gets no further calls, and is ended when the others have ended.
     Draining,
 }
 
@@ -79,18 +79,18 @@ struct Child {
     has_answered: bool,
     input: mpsc::Sender<Vec<u8>>,
     calls: BTreeMap<u64, OpenCall>,
-    /// Requests of ours that are no calls.
+    /// The server's requests that are no calls.
     requests: BTreeMap<u64, oneshot::Sender<Result<Box<RawValue>, RpcError>>>,
     recent: VecDeque<Arc<Arguments>>,
-    /// When its task looks for calls that do not end.
+    /// The time at which the child's task looks for calls that do not end.
     looks_at: Option<Instant>,
     signals: Arc<Signals>,
 }
 
-/// What a child's task is woken by.
+/// The signals that wake a child's task.
 #[derive(Default)]
 pub(super) struct Signals {
-    /// There is an earlier time to look for calls that do not end.
+    /// An earlier time to look for calls that do not end.
     pub(super) alarm: Notify,
     pub(super) stop: Notify,
 }
@@ -110,7 +110,7 @@ pub(super) struct Pool {
     last_child: u64,
     /// Children in a row that ended before they had answered anything.
     failures: u32,
-    /// No child is started before.
+    /// The time before which no child is started.
     not_before: Option<Instant>,
     is_closed: bool,
 }
@@ -153,7 +153,7 @@ impl Pool {
         id
     }
 
-    /// How long no child may be started.
+    /// The time for which no child may be started.
     pub(super) fn pause(&self, now: Instant) -> Duration {
         let until = self.not_before.unwrap_or(now);
         until.saturating_duration_since(now)
@@ -235,7 +235,7 @@ impl Pool {
             .find(|child| child.number == number)
     }
 
-    /// A request to one child that is no call. `None` where the child is gone, or reads nothing.
+    /// Sends a request that is no call to one child. `None` if the child is gone, or reads nothing.
     pub(super) fn request(
         &mut self,
         number: u64,
@@ -249,7 +249,7 @@ impl Pool {
         Some(receiver)
     }
 
-    /// The child may be given calls.
+    /// Notes that the child may get calls.
     pub(super) fn ready(&mut self, number: u64) {
         if let Some(child) = self.child(number)
             && child.phase == Phase::Starting
@@ -258,7 +258,7 @@ impl Pool {
         }
     }
 
-    /// Puts a line into a child's queue. Where that is full, the child does not read, and is ended.
+    /// Puts a line into a child's queue. A child whose queue is full does not read, and is ended.
     pub(super) fn send(&mut self, number: u64, line: Vec<u8>) {
         if let Some(child) = self.child(number)
             && child.input.try_send(line).is_err()
@@ -267,7 +267,7 @@ impl Pool {
         }
     }
 
-    /// A child's answer. `false` where it answers nothing that it was asked, or again.
+    /// Takes a child's answer. Returns false for an answer without an open request.
     pub(super) fn answered(
         &mut self,
         number: u64,
@@ -288,7 +288,7 @@ impl Pool {
         }
     }
 
-    /// Ends a call of a child as it said itself. `false` where it has no such call.
+    /// Ends a call of a child with the child's result. Returns false if the child has no such call.
     pub(super) fn settled(&mut self, number: u64, id: u64, result: HandlerResult) -> bool {
         let Some(child) = self.child(number) else {
             return false;
@@ -309,19 +309,19 @@ impl Pool {
         true
     }
 
-    /// The call that a child has open, where it is the only one.
+    /// The call that a child has open, if it has only one.
     pub(super) fn only_call(&mut self, number: u64) -> Option<u64> {
         let mut calls = self.child(number)?.calls.keys();
         calls.next().copied().filter(|_| calls.next().is_none())
     }
 
-    /// The context of a call that a child has open, for what it asks within it.
+    /// The context of an open call of a child, for requests within it.
     pub(super) fn context(&mut self, number: u64, id: u64) -> Option<Context> {
         let open = self.child(number)?.calls.get(&id)?;
         Some(open.call.context.clone())
     }
 
-    /// Notes what is asked within a call, so that it ends with it. `false` where the call has ended already.
+    /// Notes a request within a call, so that it ends with the call. Returns false if the call has ended already.
     pub(super) fn add_request(&mut self, number: u64, id: u64, request: AbortHandle) -> bool {
         let open = self
             .child(number)
@@ -334,15 +334,15 @@ impl Pool {
         true
     }
 
-    /// How much is being asked within a call.
+    /// The number of open requests within a call.
     pub(super) fn requests_of(&mut self, number: u64, id: u64) -> usize {
         let open = self.child(number).and_then(|child| child.calls.get(&id));
         let running = |request: &&AbortHandle| !request.is_finished();
         open.map_or(0, |open| open.requests.iter().filter(running).count())
     }
 
-    /// Nobody needs the call any more, or its time is up. One that waits is not begun; one that has begun is told so, and may
-    /// end in its own way.
+    /// Cancels a call that is no longer needed, or whose time is up. A waiting call is not begun. A running call gets the
+    /// cancellation, and may end in its own way.
     pub(super) fn take_back(&mut self, id: u64) {
         if self.refuse_waiting(id) {
             return;
@@ -358,7 +358,7 @@ impl Pool {
         }
     }
 
-    /// A call that still waits for room is not begun. `false` where it has begun, or ended.
+    /// Refuses a call that still waits for room. Returns false if it has begun or ended.
     pub(super) fn refuse_waiting(&mut self, id: u64) -> bool {
         let position = self.waiting.iter().position(|waiting| waiting.id == id);
         let Some(waiting) = position.and_then(|position| self.waiting.remove(position)) else {
@@ -368,7 +368,7 @@ impl Pool {
         true
     }
 
-    /// Nobody waits for the call any more. It keeps its place in the child until it has ended there.
+    /// Gives up waiting for a call. The call keeps its place in the child until it has ended there.
     pub(super) fn abandon(&mut self, id: u64, now: Instant) {
         self.take_back(id);
         let gives_up = now + self.limits.stuck_after;
@@ -383,7 +383,7 @@ impl Pool {
         }
     }
 
-    /// Gives up the calls of a child that did not end in time, and says when to look again. The child is drained then.
+    /// Gives up the calls of a child that did not end in time, and drains the child. Returns the time of the next look.
     pub(super) fn give_up(&mut self, number: u64, now: Instant) -> Option<Instant> {
         let child = self.child(number)?;
         let stuck: Vec<u64> = child
@@ -408,7 +408,7 @@ impl Pool {
         next
     }
 
-    /// Ends the oldest of the children that drain where there are more of them than serve.
+    /// Ends the oldest draining child if more children drain than serve.
     fn bound_draining(&mut self) {
         let is_draining = |child: &&Child| child.phase == Phase::Draining;
         let draining = self.children.iter().filter(is_draining).count();
@@ -419,7 +419,7 @@ impl Pool {
         }
     }
 
-    /// The arguments of the calls that a child has, or had lately.
+    /// The arguments of a child's open and recent calls.
     pub(super) fn arguments(&mut self, number: u64) -> Vec<Arc<Arguments>> {
         let Some(child) = self.child(number) else {
             return Vec::new();
@@ -428,7 +428,7 @@ impl Pool {
         open.chain(&child.recent).cloned().collect()
     }
 
-    /// A child has ended, or could not be started. Its calls end with it.
+    /// Notes that a child has ended, or could not be started. Its calls end with it.
     pub(super) fn gone(&mut self, number: u64, end: &End, now: Instant) {
         let Some(position) = self
             .children
@@ -463,7 +463,7 @@ impl Pool {
         }
     }
 
-    /// Ends everything.
+    /// Ends all children and calls.
     pub(super) fn close(&mut self) {
         self.is_closed = true;
         for waiting in std::mem::take(&mut self.waiting) {
@@ -499,7 +499,7 @@ impl Child {
 }
 
 impl NotStarted {
-    /// Nothing was done, and the ledger may know that.
+    /// The failure of a call of which nothing was done. The ledger may record that.
     pub(super) fn failure(&self) -> Failure {
         let (kind, retry_after) = self.facts();
         Report {
@@ -512,7 +512,7 @@ impl NotStarted {
     }
 }
 
-/// The worker broke. Whether the call's work was done, nobody knows.
+/// The failure of a call whose worker broke. The outcome of its work is unknown.
 pub(super) fn broken(problem: &str) -> Failure {
     Failure {
         cause: Cause::Broken(problem.to_owned()),

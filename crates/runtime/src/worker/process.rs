@@ -1,4 +1,4 @@
-//! One process: its pipes, its process group and its end. Nothing that it has forked within its group survives it. Knows no
+//! One process: its pipes, its process group and its end. No process that it has forked within its group survives it. Knows no
 //! message.
 
 use super::{USUAL_VARIABLES, WorkerProgram};
@@ -13,24 +13,24 @@ use tokio::sync::oneshot;
 use windlass_tool::program::changed_file;
 use windlass_tool::sensitive::Sensitive;
 
-/// A process that runs. It is killed, with its group, when this is dropped.
+/// A running process. It is killed, with its group, when this is dropped.
 pub(crate) struct Process {
     pub(crate) input: Option<pipe::Sender>,
     pub(crate) output: Option<pipe::Receiver>,
     pub(crate) errors: Option<pipe::Receiver>,
-    /// How it ended, in words.
+    /// The description of the process's end.
     pub(crate) ended: oneshot::Receiver<String>,
     group: Arc<Group>,
 }
 
-/// The process and everything that it has forked. Its id is good until the process was waited for.
+/// The process and its forks. The group's id is valid until the process was waited for.
 struct Group(Mutex<Option<Pid>>);
 
 impl Group {
     fn kill(&self) {
         let leader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(leader) = *leader {
-            // Gone already is as good.
+            // A group that is gone already is no error.
             let _ = kill_process_group(leader, Signal::KILL);
         }
     }
@@ -48,7 +48,7 @@ pub(crate) type SecretVariable = (String, Sensitive<String>);
 type Pipes = (OwnedFd, OwnedFd, OwnedFd, Arc<Group>);
 
 impl Process {
-    /// Starts a program on a thread of its own, which waits for its end. `secrets` are variables that it is given besides.
+    /// Starts a program on a thread of its own, which waits for its end. `secrets` are additional variables.
     pub(crate) async fn start(
         program: WorkerProgram,
         secrets: Vec<SecretVariable>,
@@ -69,7 +69,7 @@ impl Process {
             })?;
         let lost = || io::Error::other("the thread that starts it has ended");
         let (input, output, errors, group) = start.await.map_err(|_| lost())??;
-        // Made first, so that whatever fails from here on ends the process.
+        // Made first, so that every later error ends the process.
         let mut process = Self {
             input: None,
             output: None,
@@ -118,7 +118,7 @@ fn spawn(program: &WorkerProgram, secrets: &[SecretVariable]) -> io::Result<(Chi
     }
 }
 
-/// Waits for the process, and ends its group before its id may be another's.
+/// Waits for the process, and ends its group before another process can get its id.
 fn wait(mut child: Child, group: &Group) -> String {
     let leader = *group.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(leader) = leader {

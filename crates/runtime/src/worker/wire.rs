@@ -5,28 +5,28 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Bytes of an id of the worker's own.
+/// Bytes of an id that the worker made.
 const ID_BYTES_MAX: usize = 100;
 /// Characters of an error's text.
 const MESSAGE_CHARACTERS_MAX: usize = 500;
 
 pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
 pub(crate) const INVALID_PARAMS: i32 = -32602;
-/// A worker's word for a call that it has not begun.
+/// The code for a call that the worker has not begun.
 pub(crate) const NOT_BEGUN: i32 = -32002;
-/// Everything that a capability refuses.
+/// The code for every refusal of a capability.
 pub(crate) const REFUSED: i32 = -32000;
 
 /// A line of a worker.
 #[derive(Debug)]
 pub(crate) enum Incoming<'a> {
-    /// To a request of ours; `None` where the id is none that we gave.
+    /// The answer to a request of the server; `None` for an id that the server never gave.
     Answer(Option<u64>, Result<&'a RawValue, RpcError>),
     Request(&'a RawValue, Cow<'a, str>, &'a RawValue),
     Notification(Cow<'a, str>, &'a RawValue),
 }
 
-/// An error as the other side says it, or as it is told.
+/// An error of either side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct RpcError {
@@ -45,7 +45,7 @@ impl RpcError {
         }
     }
 
-    /// With a code in words, which is what handlers look at.
+    /// An error with a code in words, which handlers look at.
     pub(crate) fn named(name: &str, message: impl Into<String>) -> Self {
         Self {
             data: Some(serde_json::json!({ "code": name })),
@@ -75,7 +75,7 @@ fn even_null<'de: 'a, 'a, D: serde::Deserializer<'de>>(
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// Reads one line; the error says why it is no message. It quotes nothing of it.
+/// Reads one line. The error says why the line is no message, and quotes nothing of it.
 pub(crate) fn read(line: &[u8]) -> Result<Incoming<'_>, String> {
     let line: Line<'_> = serde_json::from_slice(line).map_err(|error| match error.is_data() {
         true => "a line has members that JSON-RPC does not have so".to_owned(),
@@ -134,7 +134,7 @@ pub(crate) fn request(id: u64, tail: &[u8]) -> Vec<u8> {
     line
 }
 
-/// The line that takes a request back.
+/// The line that cancels a request.
 pub(crate) fn cancel(id: u64) -> Vec<u8> {
     format!("{{\"jsonrpc\":\"2.0\",\"method\":\"$/cancel\",\"params\":{{\"id\":{id}}}}}\n")
         .into_bytes()

@@ -1,5 +1,5 @@
-//! Changes of the calendar at Google, each made at most once: an event has its id from the key of the change that made it, an event that was
-//! moved says the change in a private property, and what is changed is what was looked at (`If-Match`).
+//! Changes of the calendar at Google, each made at most once. A new event has its id from the key of its change, a moved event
+//! names the change in a private property, and a change applies only to the version that was read (`If-Match`).
 
 use super::reading::utc;
 use super::wire::{CHANGES, Event, LINK, OWNER};
@@ -13,7 +13,7 @@ use windlass_tool::handler::{
     CalendarChange, CalendarChangeKind, CalendarError, CalendarEvent, LinkTrouble,
 };
 
-/// How often a change is begun anew where the event was changed between the look and the change.
+/// Attempts at a change, when the event was changed by others between the read and the change.
 const ATTEMPTS: usize = 3;
 
 /// An event that is to be made.
@@ -25,7 +25,7 @@ struct NewEvent<'a> {
     with_link: bool,
 }
 
-/// What an event says after it was made.
+/// The event's contents in the answer after it was made.
 struct Wanted<'a> {
     title: &'a str,
     attendees: &'a [String],
@@ -42,19 +42,19 @@ impl NewEvent<'_> {
     }
 }
 
-/// The event that is named to be moved or cancelled, and as what.
+/// The event to move or cancel, as the request names it.
 struct Named<'a> {
     id: &'a str,
     title: &'a str,
-    /// `None` where it need not be said.
+    /// The start that the request names, if it names one.
     start: Option<jiff::Timestamp>,
     owner: Option<String>,
 }
 
-/// What became of an attempt to change an event as it was looked at.
+/// The outcome of an attempt to change the version of an event that was read.
 enum Attempt {
     Made(Box<Event>),
-    /// Somebody else has changed it since.
+    /// The event has changed since.
     Outdated,
 }
 
@@ -165,7 +165,7 @@ impl Account {
                     true => self.event(&series_of(id, event.as_ref())).await?,
                     false => event,
                 };
-                // Who has cancelled it makes no difference: it is what was asked for.
+                // The canceller makes no difference: the event is cancelled, as the change asked.
                 let is_it = |event: &Event| {
                     event.is_cancelled() && (event.is_bare() || event.is_of(owner.as_deref()))
                 };
@@ -180,7 +180,7 @@ impl Account {
         maker: &str,
         new: &NewEvent<'_>,
     ) -> Result<CalendarEvent, CalendarError> {
-        // An earlier attempt may have made it, and would take the time now.
+        // An earlier attempt may have made the event, whose time would now count as taken.
         if let Some(event) = self.event(change).await? {
             return self.made_before(change, &event, new);
         }
@@ -191,7 +191,7 @@ impl Account {
             };
             self.require_free(new.span, None).await?;
             match self.insert(change, maker, new).await {
-                // The id is this change's own, so that an attempt before has made the event, whatever the look says.
+                // The id is this change's own. So an earlier attempt made the event, whatever the first read says.
                 Err(RequestError::Status { status: 409, .. }) => {
                     let unsettled =
                         |error: CalendarError| CalendarError::Unsettled(error.to_string());
@@ -224,7 +224,7 @@ impl Account {
         }
     }
 
-    /// The event, and why it was made without a conference that it was to have.
+    /// Inserts the event. Returns it with the reason why it has no conference, if it was to have one.
     async fn insert(
         &self,
         change: &str,
@@ -251,7 +251,7 @@ impl Account {
         if !(new.with_link && matches!(self.settings.links, Links::Meet)) {
             return self.ask(plain).await.map(|event| (event, None));
         }
-        // The same request's conference is made once (`conferenceData.createRequest.requestId`).
+        // Google makes the conference of one request id once (`conferenceData.createRequest.requestId`).
         body["conferenceData"] = json!({
             "createRequest": {
                 "requestId": change,
@@ -261,7 +261,7 @@ impl Account {
         let url = format!("{url}&conferenceDataVersion=1");
         let with_meeting = Request::json("POST", url, &body, Kind::Changes);
         match self.ask(with_meeting).await {
-            // A calendar that has no Meet refuses the whole; the event does not depend on it.
+            // A calendar without Meet refuses the whole request; the event does not depend on Meet.
             Err(
                 ref error @ RequestError::Status {
                     status: 400,
@@ -277,7 +277,7 @@ impl Account {
         }
     }
 
-    /// The event of an attempt before this one; refused where it is another's.
+    /// The event of an earlier attempt. Refused if the event with this id was made by another change.
     fn made_before(
         &self,
         change: &str,
@@ -292,7 +292,7 @@ impl Account {
         }
     }
 
-    /// Has a meeting made and written into the event, which stands whatever becomes of that.
+    /// Has a meeting made and written into the event. The event stands whatever becomes of the meeting.
     async fn linked(
         &self,
         service: &dyn Conferences,
@@ -357,7 +357,7 @@ impl Account {
                 "extendedProperties": {"private": {CHANGES: event.changes_with(change)}},
             });
             if event.start.date.is_some() {
-                // It is no event of whole days any more.
+                // The event no longer lasts whole days.
                 body["start"]["date"] = Value::Null;
                 body["end"]["date"] = Value::Null;
             }
@@ -393,7 +393,7 @@ impl Account {
                     let id = series_of(named.id, Some(&event));
                     self.event(&id).await?.ok_or_else(not_found)?
                 }
-                // The whole of a series is cancelled only where that is said.
+                // A whole series is cancelled only if the request says so.
                 false if event.is_series() => return Err(not_found()),
                 false => event,
             };
@@ -413,7 +413,7 @@ impl Account {
         Err(contended())
     }
 
-    /// Whether a cancelled event is no occurrence of a series that goes on.
+    /// Whether a cancelled event does not belong to a series that goes on.
     async fn has_no_series(&self, id: &str, event: &Event) -> Result<bool, CalendarError> {
         let series = series_of(id, Some(event));
         if series == id {
@@ -423,7 +423,7 @@ impl Account {
         Ok(series.is_none_or(|series| series.is_cancelled()))
     }
 
-    /// Changes the event if it is still as it was looked at
+    /// Changes the event if its version is still the one that was read
     /// (<https://developers.google.com/workspace/calendar/api/guides/version-resources>).
     async fn patch(&self, event: &Event, body: &Value) -> Result<Attempt, CalendarError> {
         let url = format!("{}?{}", self.event_url(&event.id)?, self.told_to_guests());
@@ -445,13 +445,13 @@ impl Account {
         let gone = || Ok(Attempt::Made(Box::new(event.clone())));
         match self.tokens.send(if_match(request, event)).await {
             Ok(_) => gone(),
-            // Somebody else was quicker.
+            // Another change came first.
             Err(RequestError::Status { status: 410, .. }) => gone(),
             Err(error) => outdated(error),
         }
     }
 
-    /// Refuses another event than the one that the user was shown, and another's. When it is.
+    /// Refuses an event of another owner, and an event other than the one the user was shown. Returns the event's time.
     fn expect(&self, named: &Named<'_>, event: &Event) -> Result<Span, CalendarError> {
         if !event.is_of(named.owner.as_deref()) {
             return Err(not_found());
@@ -466,7 +466,7 @@ impl Account {
         }
     }
 
-    /// Refuses a time that another event has than the one that is moved there.
+    /// Refuses a time that an event other than the moved one has.
     async fn require_free(
         &self,
         at: Span,
@@ -479,7 +479,7 @@ impl Account {
         let taken = self.taken(&[(PRIMARY, calendar)], at).await?;
         let meets = |span: &Span| span.start < at.end && at.start < span.end;
         let mut busy: Vec<Span> = taken.into_values().flatten().filter(meets).collect();
-        // Busy times do not say whose they are, so that the event's own are told from the others by the list.
+        // Busy times do not name their events. The list tells the moved event from the others.
         if let Some((event, from)) = moved
             && meets(&from)
             && !busy.is_empty()
@@ -514,8 +514,8 @@ impl Account {
         }
     }
 
-    /// The event of a change, with the title that the change names and without texts that others may have written into it since: those are
-    /// shown where events are listed. One of which nothing but its id is left was cancelled.
+    /// The changed event, with the title that the change names and without texts that others may have written into it since: the
+    /// listing of events shows those. An event of which only the id is left was cancelled.
     fn changed(&self, event: &Event, title: &str, owner: Option<&str>) -> CalendarEvent {
         match self.told(PRIMARY, event, owner) {
             Some(told) => CalendarEvent {
@@ -534,8 +534,8 @@ impl Account {
         }
     }
 
-    /// The event of its maker: what the change asked for, whatever others have written into it since, and what is wrong with the link that
-    /// it was to have.
+    /// The event as its maker sees it: the contents that the change asked for, whatever others have written into it since, and
+    /// the problem of the link that it was to have.
     fn made(&self, event: &Event, wanted: &Wanted<'_>) -> CalendarEvent {
         let link = event.made_link();
         let trouble = match (&link, &self.settings.links) {
@@ -560,18 +560,19 @@ impl Account {
     }
 }
 
-/// A change as an event says it, and the id of the event that it makes: 32 of the 32 digits of base32hex that hexadecimal has, too. Google
-/// takes 5 to 1,024 of them (<https://developers.google.com/workspace/calendar/api/v3/reference/events/insert>, `id`).
+/// The mark of a change in an event, and the id of the event that the change makes: 32 hexadecimal digits, all of them digits of
+/// base32hex. Google takes 5 to 1,024 of those
+/// (<https://developers.google.com/workspace/calendar/api/v3/reference/events/insert>, `id`).
 fn change_of(key: &str) -> String {
     digest("windlass change of a calendar\n", key)
 }
 
-/// Whether this change made the event. One of which nothing but its id is left has it from there.
+/// Whether this change made the event. An event with nothing left but its id has that id from the change.
 fn is_made_by(event: &Event, change: &str) -> bool {
     event.has_change(change) || event.is_bare()
 }
 
-/// The id of the series of an occurrence, which is the occurrence's without its time; of any other event its own.
+/// The series' id of an occurrence, which is the occurrence's without its time; the own id of any other event.
 fn series_of(id: &str, event: Option<&Event>) -> String {
     let named = event.and_then(|event| event.recurring_event_id.clone());
     if let Some(named) = named {
@@ -610,7 +611,7 @@ fn outdated(error: RequestError) -> Result<Attempt, CalendarError> {
     }
 }
 
-/// Of a change, a bad request is one whose arguments Google does not take. Its words are not told, because nobody vouches for them.
+/// The refusal of a change. Status 400 means arguments that Google does not take; its words are unvouched text, and are left out.
 fn refusal_of_change(error: RequestError) -> CalendarError {
     let RequestError::Status {
         status: 400,

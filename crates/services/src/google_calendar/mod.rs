@@ -1,5 +1,5 @@
-//! Calendars at Google, over its Calendar API v3 (<https://developers.google.com/workspace/calendar/api/v3/reference>): what is asked and how
-//! refusals are told. Reading is in `reading`, changes are in `changes`, the service's own shapes in `wire`.
+//! Calendars at Google, over its Calendar API v3 (<https://developers.google.com/workspace/calendar/api/v3/reference>): the
+//! requests and the texts of refusals. Reading is in `reading`, changes are in `changes`, the service's own shapes in `wire`.
 
 mod changes;
 mod reading;
@@ -25,16 +25,16 @@ use windlass_tool::handler::{
 use windlass_tool::id::UserId;
 use wire::Event;
 
-/// How the calendars are reached and who may do what in them.
+/// The access to the calendars, and the rights in them.
 pub struct GoogleSettings {
-    /// Of the API, such as `https://www.googleapis.com/calendar/v3`.
+    /// The address of the API, such as `https://www.googleapis.com/calendar/v3`.
     pub url: String,
-    /// Of the token endpoint, such as `https://oauth2.googleapis.com/token`.
+    /// The address of the token endpoint, such as `https://oauth2.googleapis.com/token`.
     pub token_url: String,
     pub grant: Grant,
     /// Google's ids of calendars by the names that tools call them; changes go to the one called `primary`.
     pub calendars: BTreeMap<String, String>,
-    /// Whose clock all answers have, and its name.
+    /// The zone of all times in answers, and its name.
     pub zone: TimeZone,
     pub zone_name: String,
     pub hours: WorkingHours,
@@ -46,11 +46,11 @@ pub struct GoogleSettings {
     /// Whether Google writes to the guests.
     pub invites: bool,
     pub links: Links,
-    /// Of each request, to the end of its answer.
+    /// The time for each request, to the end of its answer.
     pub timeout_ms: u64,
 }
 
-/// Who makes the links of conferences.
+/// The service that makes the links of conferences.
 #[derive(Clone)]
 pub enum Links {
     Nobody,
@@ -65,12 +65,12 @@ pub struct GoogleCalendars(Arc<Account>);
 struct Account {
     settings: GoogleSettings,
     tokens: Tokens,
-    /// Held by the change that looks whether a time is free and then takes it.
+    /// Held by a change from its check that a time is free until it has taken the time.
     taking: Mutex<()>,
 }
 
 impl GoogleCalendars {
-    /// Asks nothing: the service is asked when somebody asks here.
+    /// Opens no connection: the first request to the service comes with the first call.
     pub fn new(settings: GoogleSettings, http: Arc<dyn Http>, clock: Clock) -> Self {
         let exchange = Exchange {
             http,
@@ -118,7 +118,7 @@ impl Calendars for GoogleCalendars {
 }
 
 impl Account {
-    /// Whose events are seen and changed; `None` for all.
+    /// The mark of the owner whose events are seen and changed; `None` for all events.
     fn owner(&self, user_id: &UserId) -> Option<String> {
         self.settings.only_own.then(|| owner(user_id))
     }
@@ -144,7 +144,7 @@ impl Account {
         format!("{url}/calendars/{}/events", escaped(calendar_id))
     }
 
-    /// The address of an event in the calendar that changes go to. An id that Google gives to no event is nobody's.
+    /// The address of an event in the calendar that changes go to. Refuses an id that Google gives to no event.
     fn event_url(&self, id: &str) -> Result<String, CalendarError> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
         if id.is_empty() || id.len() > 1_024 || !id.bytes().all(fits) {
@@ -163,7 +163,7 @@ impl Account {
         read(&body, kind)
     }
 
-    /// An event; `None` where there is none. One that was deleted is there for a while, as cancelled.
+    /// An event; `None` if the calendar does not have it. A deleted event remains for a while, as cancelled.
     async fn event(&self, id: &str) -> Result<Option<Event>, CalendarError> {
         let request = Request::get(self.event_url(id)?);
         match self.ask(request).await {
@@ -175,7 +175,7 @@ impl Account {
         }
     }
 
-    /// An event as tools see it, with its texts where the user may see them.
+    /// An event as tools see it, with its texts if the user may see them.
     fn told(&self, calendar: &str, event: &Event, owner: Option<&str>) -> Option<CalendarEvent> {
         let span = event.span(&self.settings.zone)?;
         let told = CalendarEvent {
@@ -205,7 +205,7 @@ impl Account {
     }
 }
 
-/// A request that only asks, though it carries a body.
+/// A request that only reads, though it carries a body.
 fn query(url: String, body: &Value) -> Request {
     Request::json("POST", url, body, Kind::Reads)
 }

@@ -1,4 +1,4 @@
-//! What is taken, what is free, and the events of a range, as Google's calendars have them. Changes nothing.
+//! Reading of Google's calendars: taken times, free times, and the events of a range. Changes nothing.
 
 use super::wire::{BusyTimes, Event, OWNER, Page};
 use super::{Account, query, refusal};
@@ -16,13 +16,13 @@ use windlass_tool::handler::{
 /// Events of one page, and pages of one calendar in one answer.
 const PAGE_EVENTS: usize = 100;
 const PAGES_MAX: usize = 10;
-/// What is read of a page and of its events.
+/// The fields that are read of a page and of its events.
 const FIELDS: &str = "nextPageToken,items(id,etag,status,summary,description,location,start,end,recurrence,recurringEventId,transparency,\
 attendees(email,self,responseStatus),extendedProperties/private,hangoutLink,\
 conferenceData(createRequest/status,entryPoints(entryPointType,uri)))";
-/// Guests of an event that are read. Of one with more Google tells the calendar's own alone.
+/// Guests of an event that are read. For an event with more guests Google returns the calendar's own alone.
 const ATTENDEES_MAX: usize = 100;
-/// Calendars of one question (<https://developers.google.com/workspace/calendar/api/v3/reference/freebusy/query>).
+/// Calendars of one query (<https://developers.google.com/workspace/calendar/api/v3/reference/freebusy/query>).
 const CALENDARS_MAX: usize = 50;
 
 /// A calendar's name and Google's id of it.
@@ -30,11 +30,11 @@ type Named<'a> = (&'a str, &'a str);
 
 /// Events of a range.
 pub(super) struct Found {
-    /// By their start, without those that are cancelled or another's.
+    /// Events by their start, without cancelled events and those of other owners.
     pub(super) events: Vec<Event>,
-    /// Later ones, where there are more than were asked for.
+    /// Later events that are left out.
     left_out: usize,
-    /// What was not read, for operators.
+    /// Problems of events that were not read, for operators.
     pub(super) problems: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ impl Account {
     ) -> Result<Availability, CalendarError> {
         let (range, calendars) = self.read_range(&request.range)?;
         let settings = &self.settings;
-        // An event beside the range keeps its buffer within it.
+        // An event outside the range keeps its buffer within it.
         let asked = Span {
             start: (range.start.checked_sub(settings.buffer)).unwrap_or(range.start),
             end: (range.end.checked_add(settings.buffer)).unwrap_or(range.end),
@@ -145,7 +145,7 @@ impl Account {
         })
     }
 
-    /// What is taken in each calendar. An answer that leaves one out is none, because its times would count as free.
+    /// The taken times of each calendar. An answer that leaves a calendar out is refused, because its times would count as free.
     pub(super) async fn taken<'a>(
         &self,
         calendars: &[(&'a str, &str)],
@@ -174,7 +174,7 @@ impl Account {
         taken.collect()
     }
 
-    /// The events that touch a range, occurrences of series one by one; the earliest where there are more than `events_max`.
+    /// The events that touch a range, occurrences of series one by one; the earliest if there are more than `events_max`.
     pub(super) async fn found(
         &self,
         calendar_id: &str,
@@ -216,7 +216,7 @@ impl Account {
             };
             for item in page.items {
                 match serde_json::from_value::<Event>(item) {
-                    // Google was asked for the user's own events alone, and is not believed in that.
+                    // Google was asked for the user's own events alone, but its selection is not trusted.
                     Ok(event) if event.is_cancelled() || !event.is_of(owner) => {}
                     Ok(event) if event.span(&self.settings.zone).is_some() => {
                         found.events.push(event);

@@ -1,5 +1,5 @@
-//! Google's events and busy times as JSON has them
-//! (<https://developers.google.com/workspace/calendar/api/v3/reference/events>, `/freebusy/query`), and our marks in them. Asks nobody.
+//! Google's events and busy times in JSON (<https://developers.google.com/workspace/calendar/api/v3/reference/events>,
+//! `/freebusy/query`), and our marks in them. Sends no request.
 
 use crate::conference::checked;
 use crate::settling::is_code;
@@ -11,13 +11,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use windlass_calendar::Span;
 
-/// Who had an event made, among its private properties.
+/// The private property with the user who had an event made.
 pub(super) const OWNER: &str = "windlassOwner";
 /// The changes that were made in an event, with a space between them; the newest is the last.
 pub(super) const CHANGES: &str = "windlassChanges";
 /// The link of a conference that is not Google's.
 pub(super) const LINK: &str = "windlassLink";
-/// Where Google's own conferences are.
+/// The address of Google's own conferences.
 const MEET: &str = "https://meet.google.com/";
 /// Changes that an event remembers. A value has at most 1,024 characters
 /// (<https://developers.google.com/workspace/calendar/api/guides/extended-properties>).
@@ -46,7 +46,7 @@ pub(super) struct Event {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct When {
-    /// Of an event of whole days.
+    /// The date of an event of whole days.
     pub(super) date: Option<String>,
     date_time: Option<String>,
 }
@@ -108,7 +108,7 @@ impl When {
 }
 
 impl Event {
-    /// `None` where it does not say when it is, as a deleted event may.
+    /// `None` if the event does not say its time, as a deleted event may.
     pub(super) fn span(&self, zone: &TimeZone) -> Option<Span> {
         let start = self.start.at(zone)?;
         let end = self.end.at(zone)?;
@@ -126,7 +126,7 @@ impl Event {
         self.status.as_deref() == Some("tentative")
     }
 
-    /// Whether it stands for all occurrences of a series.
+    /// Whether the event stands for all occurrences of a series.
     pub(super) fn is_series(&self) -> bool {
         !self.recurrence.is_empty()
     }
@@ -144,7 +144,7 @@ impl Event {
         owner.is_none() || self.private(OWNER) == owner
     }
 
-    /// Whether it is a deleted one of which Google tells the id alone.
+    /// Whether the event is a deleted one, for which Google returns the id alone.
     pub(super) fn is_bare(&self) -> bool {
         let has_time = self.start.date.is_some() || self.start.date_time.is_some();
         self.is_cancelled() && self.extended_properties.private.is_empty() && !has_time
@@ -160,7 +160,7 @@ impl Event {
         known.split(' ').any(|known| known == change)
     }
 
-    /// Its changes with one more, without the oldest where there are too many.
+    /// The event's changes with one more, without the oldest if there are too many.
     pub(super) fn changes_with(&self, change: &str) -> String {
         let known = self.private(CHANGES).unwrap_or_default();
         let mut known: Vec<&str> = known.split(' ').filter(|one| !one.is_empty()).collect();
@@ -169,7 +169,7 @@ impl Event {
         known[oldest..].join(" ")
     }
 
-    /// Where its conference is.
+    /// The address of the event's conference.
     pub(super) fn link(&self) -> Option<String> {
         let entries = self.conference_data.iter();
         let mut entries = entries.flat_map(|data| &data.entry_points);
@@ -181,20 +181,20 @@ impl Event {
         checked(link?)
     }
 
-    /// The same where it is one of those that are made with an event: ours, or Meet's. Others may have written any.
+    /// The event's link, if it was made with the event: ours, or Meet's. Other links may have been written by anybody.
     pub(super) fn made_link(&self) -> Option<String> {
         let is_ours = self.private(LINK).is_some();
         let link = self.link()?;
         (is_ours || link.starts_with(MEET)).then_some(link)
     }
 
-    /// Whether Google is still at making its conference.
+    /// Whether Google is still making the event's conference.
     pub(super) fn awaits_link(&self) -> bool {
         let data = self.conference_data.as_ref();
         data.is_some_and(|data| data.create_request.status.status_code == "pending")
     }
 
-    /// What became of the conference that was asked for, in words for operators.
+    /// The state of the requested conference, in words for operators.
     pub(super) fn conference_status(&self) -> Option<String> {
         let data = self.conference_data.as_ref()?;
         let code = &data.create_request.status.status_code;
@@ -206,7 +206,7 @@ impl Event {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Page {
-    /// Read one by one, so that one that is broken hides no other.
+    /// The events, read one by one, so that a broken event hides no other.
     pub(super) items: Vec<Value>,
     pub(super) next_page_token: Option<String>,
 }
@@ -237,7 +237,7 @@ struct BusyError {
 }
 
 impl BusyCalendar {
-    /// Else why nobody knows what is taken.
+    /// The taken times, or the reason why they are unknown.
     pub(super) fn spans(&self) -> Result<Vec<Span>, String> {
         if let Some(error) = self.errors.first() {
             return Err(error.reason.chars().take(100).collect());

@@ -61,7 +61,7 @@ impl Images for GeminiImages {
                 match model.one(&request).await {
                     Ok(picture) => made.pictures.push(picture),
                     Err(error) if made.pictures.is_empty() => return Err(error),
-                    // What was paid for is shown.
+                    // Pictures that were paid for are shown.
                     Err(error) => {
                         made.shortfall = Some(error);
                         break;

@@ -1,4 +1,4 @@
-//! Services that make pictures. Owns what a picture has to be before anybody is shown it.
+//! Services that make pictures. Owns the checks of a picture before it is shown.
 
 mod gemini;
 mod openai;
@@ -11,7 +11,8 @@ pub use placeholder::PlaceholderImages;
 use crate::exchange::Service;
 use windlass_tool::handler::{ServiceError, picture_type};
 
-/// A picture out of an answer: of a type that browsers and models show, the one that it was said to be of, and no larger than allowed.
+/// A picture out of an answer, checked: its type is one that browsers and models show and the declared one, and its size is
+/// allowed.
 fn picture(
     service: &Service,
     base64: &str,
@@ -41,7 +42,7 @@ fn too_large(service: &Service, bytes_max: usize) -> ServiceError {
     ))
 }
 
-/// Whether `image/png` or `PNG` says the type that was found.
+/// Whether a declared type, such as `image/png` or `PNG`, is the type that was found.
 fn is_same_type(said: &str, found: &str) -> bool {
     let name = |text: &str| {
         let text = text.trim().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Pictures by OpenAI and by servers that speak as it does: `POST /images/generations`.
+//! Pictures by OpenAI and by compatible servers: `POST /images/generations`.
 //!
 //! Source: <https://platform.openai.com/docs/api-reference/images/create>.
 
@@ -75,7 +75,7 @@ impl Model {
             "n": request.count,
             "size": size(&self.model, request.aspect_ratio),
         });
-        // The others answer in base64 always, and refuse the field.
+        // The other models always answer in base64, and refuse the field.
         if is_dall_e {
             body["response_format"] = "b64_json".into();
         }
@@ -116,7 +116,7 @@ impl Model {
     }
 }
 
-/// The size that is nearest to a shape, of those that a model takes.
+/// The size nearest to a shape, among the sizes that a model takes.
 fn size(model: &str, aspect_ratio: AspectRatio) -> &'static str {
     let [square, landscape, portrait] = match model {
         "dall-e-2" => ["1024x1024"; 3],

@@ -1,5 +1,5 @@
-//! Pictures without a service: drawings of an empty frame, of the shape that was asked for. They say by their look that they show nothing
-//! of the prompt; two prompts differ by their colours alone.
+//! Pictures without a service: drawings of an empty frame in the requested shape. Their look shows that they depict nothing of
+//! the prompt; two prompts differ by their colours alone.
 
 use tiny_skia::{
     Color, FillRule, GradientStop, LinearGradient, Paint, PathBuilder, Pixmap, Point, Rect, Shader,
@@ -48,7 +48,7 @@ fn size(aspect_ratio: AspectRatio) -> (u32, u32) {
     }
 }
 
-/// A PNG.
+/// Draws the picture, as PNG.
 fn drawn(prompt: &str, number: u64, aspect_ratio: AspectRatio) -> Option<Vec<u8>> {
     let (width, height) = size(aspect_ratio);
     let mut pixmap = Pixmap::new(width, height)?;
@@ -75,7 +75,7 @@ fn drawn(prompt: &str, number: u64, aspect_ratio: AspectRatio) -> Option<Vec<u8>
     pixmap.encode_png().ok()
 }
 
-/// A frame with both diagonals: what layouts show in the place of a picture.
+/// A frame with both diagonals: the usual sign of layouts for a missing picture.
 fn frame(pixmap: &mut Pixmap, rect: Rect) -> Option<()> {
     let inset = LENGTH / 32.0;
     let inner = rect.inset(inset, inset)?;

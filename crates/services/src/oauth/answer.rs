@@ -1,5 +1,5 @@
-//! What an authorization server answers: tokens, or why there are none. No text of it but an error's code reaches anybody, because what it
-//! says may quote what it was sent.
+//! The answer of an authorization server: tokens, or an error. Only an error's code is passed on, because the server's texts may
+//! quote the request.
 
 use crate::settling::is_code;
 use serde::Deserialize;
@@ -12,13 +12,13 @@ const TOKEN_BYTES_MAX: usize = 16 << 10;
 /// Characters of the scopes that are kept.
 const SCOPE_CHARACTERS_MAX: usize = 2_048;
 
-/// Why there are no tokens. The texts are for operators, and quote no token.
+/// The reason why there are no tokens. The texts are for operators, and quote no token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OauthError {
-    /// The code or the refresh token does not count (any more): the user has to agree anew.
+    /// The code or the refresh token is no longer valid: the user has to agree anew.
     #[error("the authorization server does not take the code or the refresh token any more")]
     Ended,
-    /// The server does not take this program, or what it asks for.
+    /// The server refuses this program, or its request.
     #[error("the authorization server refuses: {0}")]
     Refused(String),
     #[error("the authorization server cannot be asked: {0}")]
@@ -34,7 +34,7 @@ pub struct Granted {
     /// Milliseconds since the Unix epoch; `None` where the server does not say.
     pub expires_unix_ms: Option<u64>,
     pub refresh_token: Option<Sensitive<String>>,
-    /// What was granted, where it is not just what was asked for.
+    /// The granted scope, if the server names one other than the requested scope.
     pub scope: Option<String>,
 }
 
@@ -89,7 +89,7 @@ fn seconds(value: &Value) -> Option<u64> {
         _ => return None,
     };
     if text.starts_with('-') {
-        // It is over already, and no token without an end.
+        // The token is over already; it must not count as a token without an end.
         return Some(0);
     }
     text.split('.').next()?.parse().ok()
@@ -107,13 +107,13 @@ fn token(text: String) -> Result<Sensitive<String>, OauthError> {
     }
 }
 
-/// Whether the server says that it has done what it was asked.
+/// Whether the server says that it carried the request out.
 pub(super) fn settled(answer: &HttpAnswer) -> Result<(), OauthError> {
     let body = match &answer.body {
         Ok(body) => body.as_slice(),
         Err(cut) => cut.beginning.as_slice(),
     };
-    // Some servers say with status 200 that there is nothing.
+    // Some servers report an error with status 200.
     let code = error_code(body);
     match (answer.status, code) {
         (200..=299, None) => Ok(()),

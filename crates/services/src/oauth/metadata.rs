@@ -1,5 +1,5 @@
-//! Where an authorization server has its addresses: as the configuration says, and else as its metadata do, which are read again after an
-//! hour. Metadata are a stranger's text: they lead to no address of a private network.
+//! The addresses of an authorization server: from the configuration, and otherwise from its metadata, which are read again after
+//! an hour. Metadata are a stranger's text: they lead to no address of a private network.
 
 use super::OauthSettings;
 use super::answer::{OauthError, body};
@@ -8,18 +8,18 @@ use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use windlass_tool::handler::{Http, HttpRequest, Redirects};
 
-/// Milliseconds for which metadata are believed.
+/// Milliseconds for which metadata are valid.
 const GOOD_FOR_MS: u64 = 3_600_000;
 /// Characters of an address.
 const ADDRESS_CHARACTERS_MAX: usize = 2_048;
 
 /// Ways out to authorization servers.
 pub trait Ways: Send + Sync {
-    /// The way to the host of an address alone. Where the operator named it, it may be one of a private network.
+    /// The way to the host of an address alone. The host may be in a private network if the operator named it.
     ///
     /// # Errors
     ///
-    /// It is no address, or none to which there may be a way. The text is for operators.
+    /// The text is no address, or its host may not be reached. The error's text is for operators.
     fn to(&self, url: &str, is_of_operator: bool) -> Result<Arc<dyn Http>, String>;
 }
 
@@ -28,9 +28,9 @@ pub(super) struct Addresses {
     pub(super) authorization: String,
     pub(super) token: String,
     pub(super) revocation: Option<String>,
-    /// Whether what a browser comes back with names the issuer.
+    /// Whether the browser's return names the issuer.
     pub(super) names_issuer: bool,
-    /// Whether the secret is read in the form alone.
+    /// Whether the server reads the secret in the form alone.
     pub(super) wants_secret_in_form: bool,
     /// The beginnings of addresses whose host the operator has named.
     of_operator: Vec<String>,
@@ -42,13 +42,13 @@ impl Addresses {
     }
 }
 
-/// Where the addresses come from.
+/// The source of the addresses.
 pub(super) struct Source {
     named: Named,
     read: Mutex<Option<(u64, Arc<Addresses>)>>,
 }
 
-/// What the configuration says.
+/// The addresses in the configuration.
 struct Named {
     issuer: Option<String>,
     authorization: Option<String>,
@@ -161,7 +161,7 @@ fn origin(url: &str) -> &str {
     end.map_or(url, |end| &url[..behind_scheme + end])
 }
 
-/// Whether an address of metadata may be gone to.
+/// Whether requests may go to an address from metadata.
 fn is_fit(url: &str, of_operator: &[String]) -> bool {
     let is_plain = url.len() <= ADDRESS_CHARACTERS_MAX
         && url.bytes().all(|byte| byte.is_ascii_graphic())
@@ -172,7 +172,7 @@ fn is_fit(url: &str, of_operator: &[String]) -> bool {
     is_plain && !names_user && (url.starts_with("https://") || is_own)
 }
 
-/// The two places at which metadata are, that of RFC 8414 first.
+/// The two addresses of metadata, that of RFC 8414 first.
 fn places(issuer: &str) -> [String; 2] {
     let host = origin(issuer);
     let path = issuer[host.len()..].trim_end_matches('/');

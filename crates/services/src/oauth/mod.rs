@@ -1,5 +1,6 @@
-//! One authorization server, asked for one user's consent after the other: where a browser goes, what a code is exchanged for, and how
-//! tokens are refreshed and taken back (OAuth 2.1 with PKCE, RFC 8414, RFC 8707, RFC 9207, RFC 7009). Keeps no token and knows no user.
+//! One authorization server, asked for one user's consent after the other: the browser's address, the exchange of a code, and the
+//! refresh and the revocation of tokens (OAuth 2.1 with PKCE, RFC 8414, RFC 8707, RFC 9207, RFC 7009). Keeps no token and knows
+//! no user.
 
 mod answer;
 mod metadata;
@@ -23,7 +24,7 @@ const CODE_CHARACTERS_MAX: usize = 4_096;
 /// An authorization server as the configuration has it.
 #[derive(Clone, Debug)]
 pub struct OauthSettings {
-    /// Said exactly as the server says it. What is not set below comes from its metadata.
+    /// The issuer, exactly as the server writes it. Its metadata supply the addresses that are not set below.
     pub issuer: Option<String>,
     pub authorization_url: Option<String>,
     pub token_url: Option<String>,
@@ -37,12 +38,12 @@ pub struct OauthSettings {
     pub timeout_ms: u64,
 }
 
-/// What a browser is sent to the authorization server with.
+/// The parameters with which a browser is sent to the authorization server.
 #[derive(Clone, Copy, Debug)]
 pub struct AuthorizationRequest<'a> {
     pub redirect: &'a str,
     pub state: &'a str,
-    /// Of PKCE: 43 to 128 letters and digits that nobody guesses. Only its hash is sent.
+    /// The verifier of PKCE: 43 to 128 letters and digits that cannot be guessed. Only its hash is sent.
     pub verifier: &'a str,
 }
 
@@ -64,11 +65,11 @@ impl OauthClient {
         }
     }
 
-    /// The address at which a user agrees, and whether the answer from there has to name its issuer.
+    /// The address at which a user agrees, and whether the browser's return has to name the issuer.
     ///
     /// # Errors
     ///
-    /// The server's metadata are not to be had.
+    /// The server's metadata cannot be read.
     pub async fn authorization_address(
         &self,
         request: AuthorizationRequest<'_>,
@@ -97,11 +98,11 @@ impl OauthClient {
         Ok((address, addresses.names_issuer))
     }
 
-    /// Judges the `iss` that a browser comes back with (RFC 9207).
+    /// Judges the `iss` of a browser's return (RFC 9207).
     ///
     /// # Errors
     ///
-    /// It names another issuer, or none where one has to be named.
+    /// It names another issuer, or is missing though it is required.
     pub fn judge_issuer(&self, issuer: Option<&str>, is_required: bool) -> Result<(), OauthError> {
         match (&self.settings.issuer, issuer) {
             (Some(own), Some(issuer)) if own != issuer => Err(OauthError::OtherIssuer),
@@ -110,7 +111,7 @@ impl OauthClient {
         }
     }
 
-    /// Exchanges the code that a browser came back with.
+    /// Exchanges the code of a browser's return.
     ///
     /// # Errors
     ///
@@ -133,11 +134,11 @@ impl OauthClient {
         .await
     }
 
-    /// A new access token. Where the answer has a new refresh token, the old one is of no use any more.
+    /// A new access token. If the answer has a new refresh token, the old one is no longer of use.
     ///
     /// # Errors
     ///
-    /// [`OauthError::Ended`] where the user or the server has taken the consent back.
+    /// [`OauthError::Ended`] if the user or the server has taken the consent back.
     pub async fn refresh(&self, refresh_token: &Sensitive<String>) -> Result<Granted, OauthError> {
         self.grant(vec![
             ("grant_type", "refresh_token"),
@@ -146,7 +147,7 @@ impl OauthClient {
         .await
     }
 
-    /// Takes a token back, where the server knows how to.
+    /// Revokes a token, if the server has an address for that.
     ///
     /// # Errors
     ///
@@ -200,7 +201,7 @@ impl OauthClient {
                 fields.push(("client_secret", secret.expose()));
             }
             Some(secret) => {
-                // Both are escaped before they are joined (RFC 6749, section 2.3.1).
+                // The id and the secret are escaped before they are joined (RFC 6749, section 2.3.1).
                 let [id, secret] = [id, secret.expose()].map(|text| percent_encoded(text));
                 let basic = STANDARD.encode_to_string(format!("{id}:{secret}"));
                 headers.push(("authorization".to_owned(), format!("Basic {basic}")));
@@ -212,7 +213,7 @@ impl OauthClient {
             headers,
             body: form(&fields).into_bytes(),
             timeout_ms: self.settings.timeout_ms,
-            // Codes, tokens and secrets go to no other place.
+            // Codes, tokens and secrets follow no redirect.
             redirects: Redirects::Keep,
         };
         let way = self.ways.to(url, addresses.is_of_operator(url));

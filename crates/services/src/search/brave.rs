@@ -79,7 +79,7 @@ async fn search(
     }
     let body = service.ask(&path, Asked::Get, request.timeout_ms).await?;
     let answer: Answer = service.read(&body)?;
-    // Where nothing on the web fits, the part is not there.
+    // The part is missing if nothing on the web fits.
     let found = answer.web.map_or(Vec::new(), |web| web.results);
     let pages = found.iter().map(|found| Page {
         url: &found.url,

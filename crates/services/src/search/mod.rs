@@ -1,4 +1,5 @@
-//! Services that search the web. Owns what of a stranger's page is told: an address that a browser may open, and texts without markup.
+//! Services that search the web. Decides which parts of a stranger's page are passed on: an address that a browser may open, and
+//! texts without markup.
 
 mod brave;
 mod openai;
@@ -27,7 +28,7 @@ struct Page<'a> {
     published: Option<&'a str>,
 }
 
-/// The pages that may be told of, each once, in their order.
+/// The pages that may be passed on, each once, in their order.
 fn results<'a>(pages: impl Iterator<Item = Page<'a>>, results_max: usize) -> Vec<WebResult> {
     let mut results: Vec<WebResult> = Vec::new();
     for page in pages {
@@ -57,7 +58,7 @@ fn result(page: &Page<'_>) -> Option<WebResult> {
     })
 }
 
-/// An address of the web that names a host and no user. What is no ASCII in its path is written as browsers send it.
+/// An address of the web that names a host and no user. Its path's letters outside ASCII are written as browsers send them.
 fn address(text: &str) -> Option<String> {
     let text = text.trim();
     let (scheme, rest) = text.split_once("://")?;

@@ -1,5 +1,5 @@
-//! A model that searches the web itself, of OpenAI or of a server that speaks as it does: `POST /chat/completions`. Its answer counts only
-//! where it names pages.
+//! A model that searches the web itself, of OpenAI or of a compatible server: `POST /chat/completions`. Its answer counts only if
+//! it names pages.
 //!
 //! Sources: <https://platform.openai.com/docs/guides/tools-web-search?api-mode=chat>, and for `citations`
 //! <https://docs.perplexity.ai/docs/sonar/openai-compatibility>.
@@ -50,7 +50,7 @@ impl WebSearch for OpenaiSearch {
 #[derive(Deserialize)]
 struct Answer {
     choices: Vec<Choice>,
-    /// Addresses, where a server has no annotations.
+    /// Addresses from a server without annotations.
     #[serde(default)]
     citations: Vec<String>,
 }
@@ -123,7 +123,7 @@ impl Model {
     }
 }
 
-/// The protocol has no field for the age of pages.
+/// The question for the model. It names the age of pages, because the protocol has no field for that.
 fn question(request: &WebSearchRequest) -> String {
     let age = match request.freshness {
         None => return request.query.clone(),

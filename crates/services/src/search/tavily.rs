@@ -11,7 +11,7 @@ use windlass_tool::handler::{
     CapabilityFuture, Freshness, Http, ServiceError, WebSearch, WebSearchAnswer, WebSearchRequest,
 };
 
-/// Results that it takes to be asked for.
+/// Results that may be requested.
 const RESULTS_MAX: usize = 20;
 
 /// Tavily's search.

@@ -1,5 +1,5 @@
-//! Changes that are at work elsewhere, at a service that has accepted them or in another session, and whose ends this session's model
-//! and client are to hear: by the ledger's log, as soon as they are there. Decides nothing.
+//! Effects that are at work elsewhere, at a service that has accepted them or in another session. This session's model and client hear
+//! of their ends by the ledger's log, as soon as they are there. Decides nothing.
 
 use super::Calls;
 use super::decisions::untold;
@@ -12,14 +12,14 @@ use windlass_store::{Effect, EffectState};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::id::EffectId;
 
-/// Changes that are waited for; of more, the oldest is told with the conversation's next session.
+/// The number of awaited effects. The end of the oldest is told in the conversation's next session.
 const ACCEPTED_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Accepted(VecDeque<(EffectId, Slot)>);
 
 impl Calls {
-    /// The model is told that a change is at work, if it is that: its end will be told, too.
+    /// The model is told that an effect is at work, if it is: its end will be told, too.
     pub(super) fn note_accepted(
         &mut self,
         effect_id: &EffectId,
@@ -31,7 +31,7 @@ impl Calls {
         }
     }
 
-    /// Effects that are at work, and whose ends no other session tells: this one's model and client hear of them.
+    /// Awaits effects that are at work, and whose ends no other session tells: this one's model and client hear of them.
     pub(crate) fn await_ends(&mut self, effects: Vec<Effect>, talk: &mut Talk) {
         for effect in effects {
             let slot = untold(&effect, talk.turns.last_number(), talk).slot;
@@ -39,7 +39,7 @@ impl Calls {
         }
     }
 
-    /// How an effect ended is told in another way.
+    /// The end of an effect is told in another way.
     pub(super) fn forget_accepted(&mut self, effect_id: &EffectId) {
         self.accepted.0.retain(|(known, _)| known != effect_id);
     }
@@ -55,13 +55,13 @@ impl Calls {
         known.push_back((effect_id, slot));
     }
 
-    /// The ledger knows how an effect ended. Whether that was waited for.
+    /// The ledger knows how an effect ended. Returns whether its end was awaited.
     pub(super) fn on_accepted_end(&mut self, effect: &Effect, talk: &mut Talk) -> bool {
         let mut known = self.accepted.0.iter();
         let Some(index) = known.position(|(known, _)| *known == effect.effect_id) else {
             return false;
         };
-        // A task whose end nobody knows may still have one.
+        // A task with an unknown end may still have one.
         let may_go_on = effect.task.is_some() && effect.state == EffectState::Unknown;
         let slot = match may_go_on {
             true => self.accepted.0.get(index).map(|(_, slot)| slot.clone()),

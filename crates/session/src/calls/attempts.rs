@@ -30,7 +30,10 @@ use windlass_tool::intent::Intent;
 use windlass_tool::kind::Scheduling;
 use windlass_tool::template;
 
-/// Why nothing of a late result changes the session.
+/// Milliseconds that the ledger may take to grant another attempt, before a task that waits for it has ended.
+const DECISION_MS: u64 = 30_000;
+
+/// The reason why a late result does not change the session.
 const TOO_LATE: &str = "its call had ended when the result came";
 
 // Attempts begin and end.
@@ -43,7 +46,7 @@ impl Calls {
         call.started.get_or_insert(talk.step.now);
         talk.step
             .set_deadline(Deadline::Attempt(call.call_ref()), timeout);
-        // What the ledger has granted too late does not run, and is not said to be at work.
+        // An attempt that the ledger granted too late does not run, and is not said to be at work.
         let now_unix_ms = talk.step.unix_ms();
         let is_over = |run: &EffectRun| run.lease_end_unix_ms <= now_unix_ms;
         let is_over = run.as_ref().is_some_and(is_over);
@@ -97,7 +100,7 @@ impl Calls {
             talk.step.limits().result_characters_max,
         );
         let run = call.take_run();
-        // A change is in doubt where one that it is made of is.
+        // An effect is in doubt if one of its nested effects is.
         if is_in_doubt && run.is_some() {
             judged.outcome = Outcome::Failure(outcome_unknown(call.tool()).into());
         }
@@ -118,7 +121,7 @@ impl Calls {
         let Some(mut call) = self.open.take_in(attempt.call, runs) else {
             return;
         };
-        // A started change runs on: what it returns later settles how it ended.
+        // A started change runs on: its later result settles how it ended.
         talk.step.push(Output::AbortCall {
             call: attempt,
             drop: !call.tool().writes(),
@@ -135,7 +138,7 @@ impl Calls {
         self.settle_or_retry(call, Judged::failure(error), run, talk);
     }
 
-    /// A result that came after its call had ended. It settles its effect, and is not spoken of.
+    /// A result came after its call had ended. It settles its effect, and is not spoken of.
     fn on_late_result(&mut self, attempt: CallRef, result: HandlerResult, talk: &mut Talk) {
         let call = attempt.call;
         talk.step.event(SessionEvent::CallReturnedLate { call });
@@ -171,7 +174,7 @@ impl Calls {
             meta,
         };
         let outcome = outcome_of(&response);
-        // That a service has accepted it says nothing new of what is in doubt; its callback will.
+        // A service's acceptance says nothing new about an effect in doubt; its callback will.
         if matches!(
             outcome,
             AttemptOutcome::Unknown | AttemptOutcome::Accepted { .. }
@@ -189,8 +192,8 @@ impl Calls {
         record(call, &late.run, &response, (None, values), talk);
     }
 
-    /// A failed attempt is repeated where that is safe and worth while. That it failed is stored at once: while the next one is
-    /// waited for, nothing runs, and the ledger knows it.
+    /// Repeats a failed attempt if that is safe and worth while. The failure is stored at once: until the next attempt nothing runs, and
+    /// the ledger knows it.
     fn settle_or_retry(
         &mut self,
         mut call: Box<Call>,
@@ -205,7 +208,18 @@ impl Calls {
         let mut failed = concluded(&call, judged, run, talk);
         let values = set_values(&call, &mut failed, talk);
         match &failed.run {
-            Some(run) => record(number, run, &failed.response, (None, values), talk),
+            Some(run) => {
+                let pause_ms = millis(delay).saturating_add(DECISION_MS);
+                let record = Box::new(Record {
+                    next_attempt_ms: call.is_task().then_some(pause_ms),
+                    values,
+                    ..recorded(run, &failed.response)
+                });
+                talk.step.push(Output::Record {
+                    call: number,
+                    record,
+                });
+            }
             None => talk.log_entry(values),
         }
         call.failed = Some(Box::new(failed));
@@ -221,7 +235,7 @@ impl Calls {
         self.open.open(call);
     }
 
-    /// The wait is over. What has become of the effect meanwhile is judged anew.
+    /// The wait is over. The present state of the effect is judged anew.
     pub(crate) fn on_retry_due(&mut self, number: CallNumber, talk: &mut Talk) {
         let waits = |phase: &Phase| matches!(phase, Phase::BackingOff);
         let Some(call) = self.open.take_in(number, waits) else {
@@ -234,12 +248,12 @@ impl Calls {
         }
     }
 
-    /// The ledger says what is to become of a call whose attempt has failed.
+    /// The ledger decides about a call whose attempt has failed.
     pub(super) fn on_retry_decided(&mut self, mut call: Box<Call>, reply: Reply, talk: &mut Talk) {
         let error = match reply {
             Reply::Run(run) => return self.on_run(call, *run, talk),
             Reply::Attach(effect) => return self.attach(call, &effect, talk),
-            // Somebody else has tried again.
+            // Another call has tried again.
             Reply::Replay(effect) => {
                 let response = ledger::response_of(&effect, &talk.step);
                 return self.end_as_known(call, response, &effect, talk);
@@ -249,7 +263,7 @@ impl Calls {
                 let response = talk.step.failed(call.tool(), error);
                 return self.end_as_known(call, response, &effect, talk);
             }
-            // Nobody wants the next attempt any more.
+            // The next attempt is not wanted any more.
             Reply::Ask(asked) if !call.may_begin() => {
                 self.withdraw(*asked, talk);
                 return self.cancel(call, None, talk);
@@ -274,15 +288,23 @@ impl Calls {
         self.end_as_failed(call, talk);
     }
 
-    /// Nothing more is tried: the call ends as its last attempt did, which is stored.
+    /// Ends a call as its last attempt did, if the ledger was not asked for another attempt.
+    pub(super) fn leave_as_failed(&mut self, call: Box<Call>, talk: &mut Talk) {
+        if let Some(failed) = &call.failed {
+            leave(&call, failed, talk);
+        }
+        self.end_as_failed(call, talk);
+    }
+
+    /// No attempt follows: the call ends as its last attempt did, which is stored.
     pub(super) fn end_as_failed(&mut self, mut call: Box<Call>, talk: &mut Talk) {
         if let Some(failed) = call.failed.take() {
             self.conclude(call, *failed, talk);
         }
     }
 
-    /// Another session has tried again what a call of this one waits to try again. The call does not say "not done" then, even if the
-    /// ledger does not answer it.
+    /// Another session has tried an effect again that a call of this one waits to try again. The call does not say "not done" then, even
+    /// if the ledger does not answer it.
     pub(super) fn correct_failed(&mut self, effect: &Effect, talk: &Talk) {
         let newest = effect.newest_attempt().number;
         let is_tried_since = |call: &Call| {
@@ -323,8 +345,8 @@ impl Calls {
         self.end_as_failed(call, talk);
     }
 
-    /// The ledger has the end of an attempt whose call waits for the next. Where more is known of the effect than that it failed,
-    /// there is no next.
+    /// The ledger has recorded the failure of an attempt whose call waits for the next. If the effect is not simply failed, no attempt
+    /// follows.
     fn on_failure_recorded(&mut self, mut call: Box<Call>, reply: Reply, talk: &mut Talk) {
         let effect = match (reply, &mut call.failed) {
             (Reply::Recorded(effect), Some(_)) => effect,
@@ -355,8 +377,9 @@ impl Calls {
             false => CallError::new(ErrorType::Cancelled, format!("{id} was taken back")),
         };
         match call.failed.take() {
-            // That nothing has happened is stored already.
+            // The ledger has stored already that nothing has happened.
             Some(mut failed) if run.is_none() => {
+                leave(&call, &failed, talk);
                 failed.response = talk.step.failed(call.tool(), error);
                 self.conclude(call, *failed, talk);
             }
@@ -370,7 +393,7 @@ impl Calls {
         message: HandlerMessage,
         talk: &mut Talk,
     ) {
-        // A handler waits for the answer of a tool also where its call is over.
+        // A handler waits for a tool's answer even if its own call is over.
         if let HandlerMessage::CallTool {
             reply,
             tool,
@@ -398,7 +421,7 @@ impl Calls {
 
 // The outcome is recorded, then intents are carried out, then the provider is answered.
 impl Calls {
-    /// Ends a call that was admitted. Where an attempt was its, the outcome is stored before anybody hears of it.
+    /// Ends a call that was admitted. If it had an attempt, the outcome is stored before anybody hears of it.
     pub(super) fn settle(
         &mut self,
         mut call: Box<Call>,
@@ -422,8 +445,7 @@ impl Calls {
         self.open.open(call);
     }
 
-    /// What an approved run wants of the session that asked, where that is another one. What it keeps for the conversation needs no
-    /// session.
+    /// The intents of an approved run for the session that asked, if that is another one. Values for the conversation need no session.
     fn intents_for_asker(
         &self,
         call: &Call,
@@ -454,13 +476,13 @@ impl Calls {
         if let Some(call) = self.open.take_in(number, backs_off) {
             return match reply {
                 Ok(reply) => self.on_failure_recorded(call, *reply, talk),
-                // It is tried until the store takes it, before anything else is asked.
+                // The record is tried until the store takes it, before anything else is asked.
                 Err(_) => self.open.open(call),
             };
         }
         let waits = |phase: &Phase| matches!(phase, Phase::Recording(_));
         let Some(mut call) = self.open.take_in(number, waits) else {
-            // A result that came late.
+            // This result came late.
             if let Ok(Reply::Recorded(effect)) = reply.map(|reply| *reply) {
                 correct_untold(&effect, talk);
             }
@@ -473,7 +495,7 @@ impl Calls {
         let Some(mut concluded) = call.take_concluded() else {
             return;
         };
-        // An effect that the ledger does not know has nothing left to be stored.
+        // An effect that the ledger does not know needs no further record.
         let Reply::Recorded(effect) = *reply else {
             return self.conclude(call, concluded, talk);
         };
@@ -481,19 +503,19 @@ impl Calls {
         self.conclude(call, concluded, talk);
     }
 
-    /// What waits for the end of an effect asks what became of it.
+    /// Calls that wait for the end of an effect ask for its state.
     fn wake_attached(&mut self, effect_id: &EffectId, talk: &mut Talk) {
         for waiting in self.open.attached_to(effect_id) {
             self.ask_again(waiting, talk);
         }
     }
 
-    /// The outcome could not be stored in time: the call is answered, and the driver goes on trying.
+    /// The outcome could not be stored in time. The call is answered, and the driver goes on trying.
     pub(super) fn unacknowledged(&mut self, mut call: Box<Call>, talk: &mut Talk) {
         let Some(mut concluded) = call.take_concluded() else {
             return;
         };
-        // An attempt before this session's may be in doubt, and only the ledger knows.
+        // An attempt before this session's may be in doubt. Only the ledger knows.
         let is_others = |run: &EffectRun| run.attempt.0 > call.attempt;
         let has_failed = outcome_of(&concluded.response) == AttemptOutcome::Failed;
         let is_in_doubt = has_failed && concluded.run.as_ref().is_some_and(is_others);
@@ -511,7 +533,7 @@ impl Calls {
         self.conclude(call, concluded, talk);
     }
 
-    /// Once the outcome is stored.
+    /// Concludes a call once its outcome is stored.
     pub(super) fn conclude(&mut self, mut call: Box<Call>, concluded: Concluded, talk: &mut Talk) {
         let Concluded {
             response,
@@ -531,7 +553,7 @@ impl Calls {
             self.forget_accepted(effect_id);
             self.note_accepted(effect_id, call.slot(), &response);
         }
-        // The model is told of an effect for good once it has its end.
+        // The model has heard of an effect for good only once the effect has its end.
         let told_effect = effect_id
             .clone()
             .filter(|_| response.meta.accepted_until.is_none());
@@ -612,7 +634,7 @@ impl Calls {
             .config
             .scheduling(call.tool(), blocks, scheduling, is_ok)
             .filter(|_| !call.is_approved());
-        // Most calls have nobody beside them, and need no copy.
+        // Most calls have no attached deliveries, and need no copy.
         let for_others = (!call.attached.is_empty()).then(|| settled.clone());
         match &call.origin {
             Origin::Approval {
@@ -672,7 +694,7 @@ fn delay_before_retry(call: &Call, judged: &Judged, talk: &mut Talk) -> Option<D
     })
 }
 
-/// Has the ledger told how an attempt ended.
+/// Has the ledger record the end of an attempt.
 fn record(
     call: CallNumber,
     run: &EffectRun,
@@ -680,17 +702,36 @@ fn record(
     (asks, values): (Option<LegRequest>, Option<ValuesEntry>),
     talk: &mut Talk,
 ) {
-    talk.step.push(Output::Record {
-        call,
-        record: Box::new(Record {
-            effect_id: run.effect_id.clone(),
-            attempt: run.attempt,
-            outcome: outcome_of(response),
-            receipt: Some(ledger::receipt(response)),
-            asks,
-            values,
-        }),
+    let record = Box::new(Record {
+        asks,
+        values,
+        ..recorded(run, response)
     });
+    talk.step.push(Output::Record { call, record });
+}
+
+/// Records the last failure of a task that waited to be tried again, and is not.
+fn leave(call: &Call, failed: &Concluded, talk: &mut Talk) {
+    let run = failed.run.as_ref().filter(|_| call.is_task());
+    if let Some(run) = run {
+        let record = Box::new(recorded(run, &failed.response));
+        talk.step.push(Output::Record {
+            call: call.number(),
+            record,
+        });
+    }
+}
+
+fn recorded(run: &EffectRun, response: &ToolResponse) -> Record {
+    Record {
+        effect_id: run.effect_id.clone(),
+        attempt: run.attempt,
+        outcome: outcome_of(response),
+        next_attempt_ms: None,
+        receipt: Some(ledger::receipt(response)),
+        asks: None,
+        values: None,
+    }
 }
 
 fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -> Concluded {
@@ -711,7 +752,7 @@ fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -
         .started
         .map_or(0, |started| millis(talk.step.now.since(started)));
     meta.cut = cut;
-    // What has no effect has no end that the ledger could be told of.
+    // Without an effect, the ledger has no end to be told of.
     meta.accepted_until = accepted_until_unix_ms.filter(|_| run.is_some());
     if meta.accepted_until.is_some() {
         meta.preliminary = true;
@@ -747,7 +788,7 @@ fn asker_of(call: &Call) -> Asker {
     }
 }
 
-/// Sets what a result keeps for the conversation, and gives the entry that says so, for the ledger to write with the outcome.
+/// Sets the values that a result keeps for the conversation. Returns their log entry, for the ledger to write with the outcome.
 fn set_values(call: &Call, concluded: &mut Concluded, talk: &mut Talk) -> Option<ValuesEntry> {
     concluded.are_values_set = true;
     talk.set_values(&asker_of(call), &concluded.response.intents)
@@ -760,19 +801,19 @@ fn intents_of(result: &HandlerResult) -> &[Intent] {
     }
 }
 
-/// What the ledger makes of an effect may be more than one attempt says.
+/// The ledger may know more of an effect than one attempt says.
 fn heed_ledger(call: &Call, concluded: &mut Concluded, effect: &Effect, talk: &Talk) {
     let own = outcome_of(&concluded.response);
     let is_accepted = matches!(own, AttemptOutcome::Accepted { .. });
     match effect.state {
-        // This attempt failed for certain, and nobody knows of an earlier one. Or its lease was over before its service accepted it.
+        // This attempt failed for certain, but an earlier one is in doubt; or its lease was over before its service accepted it.
         EffectState::Unknown
             if (own == AttemptOutcome::Failed || is_accepted) && call.has_begun() =>
         {
             let response = Arc::make_mut(&mut concluded.response);
             response.outcome = Outcome::Failure(outcome_unknown(call.tool()).into());
         }
-        // An earlier attempt proved to have done it, or the service called back before it had answered.
+        // An earlier attempt proved to have succeeded, or the service called back before it had answered.
         EffectState::Done if own != AttemptOutcome::Succeeded => {
             concluded.response = ledger::response_of(effect, &talk.step);
         }
@@ -783,7 +824,7 @@ fn heed_ledger(call: &Call, concluded: &mut Concluded, effect: &Effect, talk: &T
     }
 }
 
-/// From its first attempt on a call is waited for.
+/// The patience for a call counts from its first attempt.
 fn await_patience(call: &Call, talk: &mut Talk) {
     let wait_ms = call.wait_ms(&talk.step.config);
     let Some(wait_ms) = wait_ms.filter(|_| !call.is_detached) else {
@@ -795,7 +836,7 @@ fn await_patience(call: &Call, talk: &mut Talk) {
     talk.step.set_deadline(Deadline::Wait(call.number()), left);
 }
 
-/// Tells everything that watches how the call ended.
+/// Reports to all subscribers how the call ended.
 pub(super) fn report(
     call: &Call,
     response: &Arc<ToolResponse>,
@@ -814,7 +855,7 @@ pub(super) fn report(
     }
 }
 
-/// What of its arguments the model did not give itself.
+/// Reports the arguments that the model did not give itself.
 fn tell_changes(call: &Call, talk: &mut Talk) {
     let Completed {
         arguments: _,

@@ -1,5 +1,5 @@
-//! The ledger's part of a call: what it is asked, what becomes of the call by its reply, the user's answers to approval requests, and
-//! what the log says of effects and requests.
+//! The ledger's part of a call: the request, the ledger's reply and its consequences, the user's answers to approval requests, and the
+//! log's news of effects and requests.
 
 use super::asking::given_input;
 use super::open::{Call, Origin, Phase};
@@ -35,7 +35,7 @@ use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
 use windlass_tool::template;
 
-/// What a call's tool says of consent, over its canonical arguments and as things stand now.
+/// The consent that a call's tool asks for, over its canonical arguments and the present facts.
 pub(super) fn consent_of(call: &CallFacts, talk: &Talk) -> Option<Arc<ConsentReason>> {
     let facts = Facts {
         arguments: Some(call.arguments().expose()),
@@ -44,7 +44,7 @@ pub(super) fn consent_of(call: &CallFacts, talk: &Talk) -> Option<Arc<ConsentRea
     consent::judge(call.tool(), &facts).map(Arc::new)
 }
 
-// The ledger is asked, and answers.
+// The ledger is asked, and replies.
 impl Calls {
     pub(super) fn request(&mut self, mut call: Box<Call>, talk: &mut Talk) {
         let minted = talk.step.mint();
@@ -116,7 +116,7 @@ impl Calls {
         }
     }
 
-    /// Whether there is somebody to ask, and no more wait for an answer than may.
+    /// Whether there is a client to ask, and room for another open request.
     pub(super) fn can_ask(&self, talk: &Talk) -> bool {
         let open = self.approvals.open().count();
         talk.step.config.can_ask && open < talk.step.limits().open_confirmations_max
@@ -234,7 +234,7 @@ impl Calls {
         self.refuse_call(call, error, Charge::Already, talk);
     }
 
-    /// No change starts without the ledger.
+    /// No effect starts without the ledger.
     fn store_failed(&mut self, mut call: Box<Call>, problem: &StoreProblem, talk: &mut Talk) {
         let message = format!(
             "{} was not started: the store does not answer",
@@ -246,7 +246,7 @@ impl Calls {
             problem: problem.to_string(),
         });
         if call.failed.is_some() {
-            return self.end_as_failed(call, talk);
+            return self.leave_as_failed(call, talk);
         }
         if let Some(asking) = call.asking.take() {
             return self.end_unasked(call, asking.run, talk);
@@ -277,7 +277,7 @@ impl Calls {
         self.store_failed(call, &StoreProblem { problem }, talk);
     }
 
-    /// The attempt is this call's.
+    /// The attempt belongs to this call.
     pub(super) fn on_run(&mut self, mut call: Box<Call>, run: Run, talk: &mut Talk) {
         match run.standing {
             Some(given) if call.is_approved() => self.standing.given(call.number(), *given, talk),
@@ -293,13 +293,13 @@ impl Calls {
         });
         if let (Some(number), Some(run)) = (question, &effect_run) {
             self.approvals.approved(number, Some(run.effect_id.clone()));
-            // What was told of an earlier run is not what comes of this one.
+            // A notice about an earlier run does not apply to this one.
             talk.answers.forget_notice(Some(&run.effect_id), None);
         }
         if !call.may_begin() {
             return self.cancel(call, effect_run, talk);
         }
-        // What would begin is known to have ended, and somebody may have been told so.
+        // The attempt is known to have ended, and somebody may have been told so.
         if std::mem::take(&mut call.is_over) {
             call.phase = Phase::Admission;
             return match call.is_approved() {
@@ -354,14 +354,14 @@ impl Calls {
         talk.wind_up(turn);
     }
 
-    /// The effect that a call waits for has come to an end, or its lease has.
+    /// The effect that a call waits for has ended, or its lease has.
     pub(crate) fn ask_again(&mut self, number: CallNumber, talk: &mut Talk) {
         let waits = |phase: &Phase| matches!(phase, Phase::Attached(_));
         let Some(mut call) = self.open.take_in(number, waits) else {
             return;
         };
         talk.step.clear(Deadline::Lease(number));
-        // A call of this session waits for its next attempt: its end is the one that is waited for.
+        // Another call of this session waits for its next attempt at the effect: the end of that call is awaited.
         let is_to_be_tried_again = |other: &Call| {
             matches!(other.phase, Phase::BackingOff) && other.effect_id() == call.effect_id()
         };
@@ -373,7 +373,7 @@ impl Calls {
         if call.is_approved() {
             return self.send_approval(call, talk);
         }
-        // It was given its charge back while it waited. What does not start any more costs nothing.
+        // The charge was given back while the call waited. A call that does not start any more costs nothing.
         if call.refusal.is_none() && call.may_begin() {
             call.refusal = spend(&mut call, talk).err();
         }
@@ -410,13 +410,13 @@ impl Calls {
                 confirm::required(call.tool(), &question.hazards, call.consent.as_deref())
             }
         };
-        // One that another session of the conversation put is new to this one's client.
+        // A request that another session of the conversation put is new to this session's client.
         if is_repeated && self.approvals.is_asked(question.number) {
             let settled = known_error(&call, error, None, talk);
             let rule = DuplicateRule::SameEffectAsked;
             return self.answer_known(call, settled, rule, talk);
         }
-        // The client knows the question by the number of this call.
+        // The client knows the approval request by the number of this call.
         call.refusal = None;
         let slot = match is_other {
             true => ledger::slot_of(&question, call.number(), call.turn(), &talk.step),
@@ -426,7 +426,7 @@ impl Calls {
         self.put(&question, slot, talk);
     }
 
-    /// The ledger asks the user about a call that nobody wants any more. An earlier request goes on. The end of a session withdraws
+    /// The ledger asks the user about a call that is not wanted any more. An earlier request goes on. A session that ends withdraws
     /// none: the next session may show it already.
     pub(super) fn withdraw(&mut self, asked: OpenQuestion, talk: &mut Talk) {
         let OpenQuestion {
@@ -449,7 +449,7 @@ impl Calls {
         }
     }
 
-    /// Puts a request before the client. The model of this session asks for it, too, where another one had asked.
+    /// Puts a request before the client. If another session had asked it, this session takes it over.
     pub(super) fn put(&mut self, question: &Question, slot: Slot, talk: &mut Talk) {
         match question.leg == talk.step.config.session_id {
             true => self.approvals.ask(question, slot, talk),
@@ -468,7 +468,7 @@ impl Calls {
         }
     }
 
-    /// Answers a call, and what joined it, from what the ledger knows. It costs nothing but a repeat.
+    /// Answers a call, and the deliveries that joined it, from the ledger's record. It costs nothing but a repeat.
     pub(super) fn answer_known(
         &mut self,
         mut call: Box<Call>,
@@ -531,9 +531,9 @@ impl Calls {
         if let Some(error) = consents.and_then(|tool| refused_approval(tool, &config.rights)) {
             return self.approvals.refuse(&question, error, talk);
         }
-        // One who approves for others is another user than the one to whom the tool has to be available.
+        // An approver for others is another user than the one to whom the tool has to be available.
         let of_user = tool.filter(|tool| tool.permissions.approver_roles.is_empty());
-        // The user lives where the session was that asked, wherever the answer comes from.
+        // The clock is that of the session that asked, wherever the answer comes from.
         let given = Given {
             clock: question
                 .clock
@@ -549,7 +549,7 @@ impl Calls {
         if let Some(error) = of_user.and_then(|tool| not_available(tool, &facts)) {
             return self.approvals.refuse(&question, error, talk);
         }
-        // Everything that may have changed is checked again.
+        // Every gate that may have changed is checked again.
         let turn = talk.turns.last_number();
         let facts = match is_approval {
             true => self.facts_of(&question, turn, talk),
@@ -569,13 +569,13 @@ impl Calls {
                 call.consent = consent;
                 self.check_rate(call, talk);
             }
-            // Of an approval the ledger says that the tool is not the one that was approved.
+            // The ledger replies to such an approval that its tool is not the one that was approved.
             None => self.approvals.answer(question, answer, turn, talk),
         }
     }
 
-    /// What runs if the approval counts: the arguments and the version of the tool that were shown, whichever the session has.
-    /// `None` where that version is gone, is not for this mode, or would not take them any more.
+    /// The call that runs if the approval counts: the arguments and the version of the tool that were shown, whichever version the
+    /// session has. `None` if that version is gone, is not for this mode, or would not take the arguments any more.
     fn facts_of(&self, question: &Question, turn: u64, talk: &mut Talk) -> Option<Arc<CallFacts>> {
         let tool = talk.step.config.registry.as_shown(
             question.tool.as_str(),
@@ -629,7 +629,7 @@ impl Calls {
         self.open.open(call);
     }
 
-    /// An approval came to something else than a run of its own.
+    /// An approval led to something else than a run of its own.
     fn end_approved(&mut self, call: Box<Call>, reply: Reply, talk: &mut Talk) {
         let Origin::Approval {
             question, clicks, ..
@@ -649,7 +649,7 @@ impl Calls {
     }
 }
 
-// What the log says.
+// The news of the log.
 impl Calls {
     pub(crate) fn on_news(&mut self, news: News, talk: &mut Talk) {
         match news {
@@ -688,10 +688,10 @@ impl Calls {
         self.open.note_over(effect.newest_attempt().nonce);
         correct_untold(effect, talk);
         let mut is_told = self.on_accepted_end(effect, talk);
-        // A run of this session's own is told when its outcome is stored.
+        // The outcome of this session's own run is told when it is stored.
         if !self.open.runs(&effect.effect_id) {
             is_told |= self.approvals.on_effect(effect, talk);
-            // Whoever asked for a task, and wherever: its end is told where somebody is.
+            // Any session that runs tells a task's end, whichever session asked for the task.
             let is_task = effect.task.is_some() && !effect.is_heard;
             if is_task && !is_told && talk.ending.is_running() {
                 let slot = untold(effect, talk.turns.last_number(), talk).slot;
@@ -724,7 +724,7 @@ impl Calls {
         self.standing.session_ended(talk);
     }
 
-    /// What the conversation has when the session begins: requests that the user may still answer, which are shown again under a
+    /// Takes up the conversation's state when the session begins: requests that the user may still answer, which are shown again under a
     /// number that the client knows or that is new here, and ends that no model has heard of.
     pub(crate) fn on_began(
         &mut self,
@@ -760,7 +760,7 @@ impl Calls {
     }
 }
 
-/// An effect whose end no model has heard is told to this one, unless it asks before.
+/// The answer about an effect whose end no model has heard. This session's model is told it, unless it asks before.
 pub(super) fn untold(effect: &Effect, turn: u64, talk: &mut Talk) -> CallAnswer {
     let settled = ledger::settled_of(effect, turn, &talk.step);
     let config = &talk.step.config;
@@ -786,7 +786,7 @@ pub(super) fn untold(effect: &Effect, turn: u64, talk: &mut Talk) -> CallAnswer 
     }
 }
 
-/// What the model was not told of an effect yet, it is told as it is.
+/// Corrects undelivered answers about an effect to its present state.
 pub(super) fn correct_untold(effect: &Effect, talk: &mut Talk) {
     if effect.state != EffectState::Running {
         let turn = talk.turns.last_number();
@@ -795,8 +795,8 @@ pub(super) fn correct_untold(effect: &Effect, talk: &mut Talk) {
     }
 }
 
-/// The numbers under which a beginning session shows these requests: that of the call that asked, but where two legs have numbered
-/// alike, by which a client could not tell the requests apart. A request of this session's own keeps its number.
+/// The numbers under which a beginning session shows these requests. Each has the number of its call, unless two legs have used the same
+/// number, by which a client could not tell the requests apart. A request of this session's own keeps its number.
 fn numbers_of(questions: &[Question], talk: &mut Talk) -> Vec<CallNumber> {
     let session = talk.step.config.session_id.clone();
     let mut taken = BTreeMap::new();
@@ -816,7 +816,7 @@ fn numbers_of(questions: &[Question], talk: &mut Talk) -> Vec<CallNumber> {
         .collect()
 }
 
-/// Waits for the ledger, and for the handler that it may have asked first.
+/// Waits for the ledger, and for the handler's look-up that may come first.
 fn await_decision(call: &mut Call, nonce: Nonce, effect_id: EffectId, talk: &mut Talk) {
     let lookup_ms = match call.tool().handler.outcome_lookup().is_some() {
         true => call.tool().lookup_ms(),
@@ -841,7 +841,7 @@ pub(super) fn await_lease(number: CallNumber, effect: &Effect, talk: &mut Talk) 
     talk.step.set_deadline(Deadline::Lease(number), left);
 }
 
-/// What was begun long ago is not waited for as if it had just begun.
+/// The patience for a running effect counts from its beginning, not from now.
 fn await_patience(call: &Call, effect: &Effect, talk: &mut Talk) {
     let Some(wait_ms) = call.wait_ms(&talk.step.config) else {
         return;
@@ -854,7 +854,7 @@ fn await_patience(call: &Call, effect: &Effect, talk: &mut Talk) {
     talk.step.set_deadline(deadline, left);
 }
 
-/// Whose request the ledger is asked to decide about.
+/// The origin of a request to the ledger.
 fn request_origin(call: &Call, talk: &Talk) -> RequestOrigin {
     match call.nesting().and_then(|nesting| nesting.change.clone()) {
         Some((parent, ordinal)) => RequestOrigin::Handler { parent, ordinal },
@@ -865,7 +865,7 @@ fn request_origin(call: &Call, talk: &Talk) -> RequestOrigin {
     }
 }
 
-/// By text some servers begin their ids anew with each request.
+/// In text mode some servers restart their ids with each request.
 fn delivery_id(delivered: &Delivered, talk: &Talk) -> String {
     match talk.step.config.mode {
         Mode::Voice => delivered.key.to_string(),
@@ -878,18 +878,18 @@ fn delivery_id(delivered: &Delivered, talk: &Talk) -> String {
     }
 }
 
-/// The number of the connection over which a model asks. With a connection a model by voice may lose what it has asked for. A process
-/// that goes on with the session does not know the numbers before it, so its own begin behind them.
+/// The number of the connection over which a model asks. A model by voice may lose its calls with a connection. A process that goes on
+/// with the session does not know the numbers before it, so its own begin behind them.
 fn generation(delivered: &Delivered, talk: &Talk) -> u64 {
     talk.step.config.numbers_of_epochs_before()
         + match talk.step.config.mode {
             Mode::Voice => delivered.generation,
-            // Each request to a model by text holds all that it has asked for.
+            // Each request to a text model holds all its earlier calls.
             Mode::Text => 0,
         }
 }
 
-/// An answer that the ledger has for a call, in the form of an error.
+/// The ledger's reply to a call, in the form of an error.
 pub(super) fn known_error(
     call: &Call,
     error: CallError,

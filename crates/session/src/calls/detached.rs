@@ -1,4 +1,4 @@
-//! Calls that take longer than anybody waits: they are said to be at work, run on, and how they end is told apart. Knows neither the
+//! Calls that take longer than anybody waits: they are said to be at work, run on, and their end is told separately. Knows neither the
 //! gates nor the ledger.
 
 use super::Calls;
@@ -17,17 +17,17 @@ use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::kind::{Reach, Scheduling};
 
-/// Said to a model beside it.
+/// The note to the model beside such an answer.
 const AT_WORK: &str = "It was accepted and is still running; nothing has failed. You are told how it ends without asking for it: do not call it again for that.";
 
 impl Calls {
-    /// A call has been waited for as long as anybody does.
+    /// The time is over that anybody waits for a call.
     pub(crate) fn on_waited(&mut self, number: CallNumber, talk: &mut Talk) {
         let waits = |call: &&Call| !call.is_detached && !call.is_taken_back;
         match self.open.get(number).filter(waits).map(|call| &call.phase) {
             Some(Phase::Running(_) | Phase::BackingOff) => self.detach(number, talk),
             Some(Phase::Attached(_)) => self.detach_attached(number, talk),
-            // It is about to begin or has ended, and is waited for in another way.
+            // The call is about to begin or has ended, and is waited for in another way.
             Some(
                 Phase::Admission
                 | Phase::CheckingRate
@@ -60,7 +60,7 @@ impl Calls {
         call.blocks = false;
         call.is_detached = true;
         self.open.open(call);
-        // What waited for its turn behind it would wait as long.
+        // A call that waited for its turn behind this one would wait as long.
         while let Some(next) = self.open.next_waiting(batch) {
             let Some(next) = self.open.take(next) else {
                 break;
@@ -76,7 +76,7 @@ impl Calls {
         self.call_ended(batch, talk);
     }
 
-    /// The same of a call that waits for another one's attempt. It has nothing that runs, and ends.
+    /// Answers a call that waits for another call's attempt as at work. It has nothing that runs, and ends.
     fn detach_attached(&mut self, number: CallNumber, talk: &mut Talk) {
         let Some(call) = self.open.take(number) else {
             return;
@@ -104,7 +104,7 @@ impl Calls {
         }
     }
 
-    /// What a call is told that asks for what is at work already, and changes nothing.
+    /// The answer to a call that asks for something already at work, and changes nothing.
     pub(super) fn at_work_already(&self, call: &Call, talk: &Talk) -> Option<Settled> {
         let slot = call.slot();
         let is_meant = call.is_of_message();
@@ -118,7 +118,7 @@ impl Calls {
         ))
     }
 
-    /// Why a change does not wait for the one before it in its message, where that is at work for longer.
+    /// Why an effect does not wait for the effect before it in its message, if that one is at work for longer.
     pub(super) fn refused_behind(&self, call: &Call) -> Option<CallError> {
         let before = self.open.detached_before(call.delivered())?;
         let (id, before) = (&call.tool().id, &before.tool().id);
@@ -128,7 +128,7 @@ impl Calls {
         Some(CallError::new(ErrorType::Transient, message))
     }
 
-    /// Tells everybody how a call ended that was said to be at work.
+    /// Tells client, model and subscribers the end of a call that was said to be at work.
     pub(super) fn tell_end(
         &mut self,
         call: &Call,
@@ -136,14 +136,14 @@ impl Calls {
         scheduling: Option<Scheduling>,
         talk: &mut Talk,
     ) {
-        // Its service has taken it on, and tells its end.
+        // The service has accepted the effect, and reports its end.
         if settled.response.meta.accepted_until.is_some() {
             return;
         }
         let is_effect = effect_id.is_some();
         let record = CallRecord::new(call.slot(), &settled.response, effect_id);
         talk.step.event(SessionEvent::CallSettled(record));
-        // The ledger tells later sessions of effects, and nobody but the log of the rest.
+        // The ledger tells later sessions of effects. Only the log tells them of the rest.
         if !is_effect {
             talk.log_end(&call.slot(), &settled);
         }
@@ -163,7 +163,7 @@ impl Calls {
     }
 }
 
-/// The answer of a call that is at work, as somebody is told who does not wait for its end.
+/// The answer of a call that is at work, for a caller that does not wait for its end.
 fn at_work(call: &Call, effect_id: Option<&EffectId>, talk: &Talk) -> Arc<ToolResponse> {
     let step = &talk.step;
     let mut meta = step.meta(call.tool(), call.facts.completed.defaults_applied.clone());

@@ -1,38 +1,38 @@
-//! Calls that handlers make: where each stands below the call of a model or an approval, and what the calls of one attempt have
-//! come to together. Knows no policy and no call.
+//! Calls that handlers make: the place of each below the call of a model or an approval, and the combined state of one attempt's calls.
+//! Knows no policy and no call.
 
 use windlass_tool::handler::ReplyNumber;
 use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
 
-/// Where a call stands that a handler asked for.
+/// The place of a call that a handler asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Nesting {
-    /// What its handler waits under.
+    /// The number under which its handler waits.
     pub(crate) reply: ReplyNumber,
     pub(crate) parent: CallRef,
-    /// The effect of its parent, and which of that one's changes this is, where it is one.
+    /// The parent's effect, and the ordinal of this call among that effect's changes, if the call is a change.
     pub(crate) change: Option<(EffectId, u32)>,
     /// The tools of the calls above it, its parent's last.
     pub(crate) above: Vec<ToolId>,
-    /// It stands below an approval.
+    /// The call stands below an approval.
     pub(crate) is_outside_turn: bool,
 }
 
-/// What the calls of one attempt have come to together.
+/// The combined state of one attempt's calls.
 #[derive(Debug)]
 struct Family {
     parent: CallRef,
-    /// Calls that it asked for.
+    /// The number of calls that the attempt asked for.
     calls: u32,
-    /// Those of them that are changes.
+    /// The number of these calls that are changes.
     changes: u32,
-    /// Nobody knows how one of its changes ended.
+    /// One of its changes has an unknown end.
     is_in_doubt: bool,
-    /// One of them has brought what others wrote.
+    /// One of its calls has brought external content.
     is_external: bool,
 }
 
-/// The attempts of open and late calls that have called other tools, or were given what others wrote.
+/// The attempts of open and late calls that have called other tools, or were given external content.
 #[derive(Debug, Default)]
 pub(crate) struct Families(Vec<Family>);
 
@@ -48,7 +48,7 @@ impl Families {
         self.0.len()
     }
 
-    /// An attempt calls a tool: which of its calls this is, and which of its changes, if it is one.
+    /// An attempt calls a tool. Returns the ordinal of the call, and of the change if it is one.
     pub(crate) fn count(&mut self, parent: CallRef, is_change: bool) -> Ordinals {
         let family = self.of(parent);
         family.calls = family.calls.saturating_add(1);
@@ -68,24 +68,24 @@ impl Families {
         }
     }
 
-    /// A capability has given this attempt what others wrote.
+    /// A capability has given this attempt external content.
     pub(crate) fn note_external(&mut self, attempt: CallRef) {
         self.of(attempt).is_external = true;
     }
 
-    /// Whether nobody knows how a change of this attempt ended.
+    /// Whether a change of this attempt has an unknown end.
     pub(crate) fn is_in_doubt(&self, parent: CallRef) -> bool {
         let mut families = self.0.iter();
         families.any(|family| family.parent == parent && family.is_in_doubt)
     }
 
-    /// Whether an attempt of this call was given what others wrote.
+    /// Whether an attempt of this call was given external content.
     pub(crate) fn is_external(&self, parent: CallNumber) -> bool {
         let mut families = self.0.iter();
         families.any(|family| family.parent.call == parent && family.is_external)
     }
 
-    /// Forgets attempts that nobody waits for any more.
+    /// Forgets attempts that are not waited for any more.
     pub(crate) fn retain(&mut self, is_awaited: impl Fn(CallRef) -> bool) {
         self.0.retain(|family| is_awaited(family.parent));
     }

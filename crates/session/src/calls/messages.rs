@@ -1,5 +1,5 @@
-//! What a running attempt says: messages for the client, notes for the audit, events of its own, and progress. Knows which messages
-//! are the server's alone.
+//! Messages of a running attempt: for the client, notes for the audit, events of its own, and progress. Knows which messages are the
+//! server's alone.
 
 use super::open::{Call, Phase};
 use super::outputs::Outputs;
@@ -60,20 +60,20 @@ const PRIVILEGED: [(&str, &str); 6] = [
     ("kb_get", "image"),
 ];
 
-/// The ledger is told how far a task is no more often than this.
+/// The shortest time between two reports of a task's progress to the ledger.
 const PROGRESS_PAUSE: Duration = Duration::from_secs(1);
 
-/// How much the handlers of a call have said.
+/// The number of messages of a call's handlers.
 #[derive(Debug, Default)]
 pub(crate) struct Sayings {
     messages: u32,
     notes: u32,
     pub(super) outputs: Outputs,
-    /// When the ledger was last told how far it is.
+    /// When the ledger was last told the progress.
     progress_kept: Option<Timestamp>,
 }
 
-/// Whether one more is within its limit, and whether it is the first that is not.
+/// Counts one more. Returns whether it is within its limit, and whether it is the first beyond it.
 fn count(said: &mut u32, max: u32) -> (bool, bool) {
     *said = said.saturating_add(1);
     (*said <= max, *said == max.saturating_add(1))
@@ -114,7 +114,7 @@ pub(super) fn pass_on(call: &mut Call, message: HandlerMessage, talk: &mut Talk)
         HandlerMessage::Client(message) => {
             let kind = message.get("type").and_then(Value::as_str).unwrap_or("");
             let is_privileged = PRIVILEGED.contains(&(call.tool().id.as_str(), kind));
-            // Some protocols write one where others write the other.
+            // Some protocols write `_`, and others `-`.
             let name = kind.to_ascii_lowercase().replace('-', "_");
             if kind.is_empty() || (SERVER_TYPES.contains(&name.as_str()) && !is_privileged) {
                 let data = json!({ "type": kind });
@@ -155,7 +155,7 @@ pub(super) fn pass_on(call: &mut Call, message: HandlerMessage, talk: &mut Talk)
     }
 }
 
-/// A task's progress is for whoever asks, also in another session.
+/// Keeps a task's progress for anybody who asks, also in another session.
 fn keep_progress(call: &mut Call, message: &str, fraction: Option<f64>, talk: &mut Talk) {
     let Phase::Running(Some(run)) = &call.phase else {
         return;

@@ -1,5 +1,5 @@
-//! Calls that handlers make: from a handler's message through the gates of every call to the answer that it waits for, and what
-//! becomes of them when their parent ends. The ledger's part and the run are those of any call.
+//! Calls that handlers make: from a handler's message through the gates of every call to the answer that it waits for, and their end
+//! with their parent. The ledger's part and the run are those of any call.
 
 use super::decisions::{await_lease, consent_of, known_error};
 use super::families::Nesting;
@@ -24,7 +24,7 @@ use windlass_tool::id::{CallNumber, CallRef};
 use windlass_tool::kind::Reach;
 use windlass_tool::sensitive::Sensitive;
 
-/// What a handler asks for.
+/// A handler's request to call a tool.
 pub(super) struct HandlerCall {
     pub(super) parent: CallRef,
     pub(super) reply: ReplyNumber,
@@ -104,7 +104,7 @@ impl Calls {
         }
     }
 
-    /// Steps 3 to 6, and what holds for calls of handlers alone.
+    /// Steps 3 to 6, and the rules for calls of handlers alone.
     fn examine_nested(
         &self,
         delivered: Delivered,
@@ -134,7 +134,7 @@ impl Calls {
         let called = Called {
             tool,
             is_change: ledger::decides_about_nested(tool),
-            // What only asks, and changes nothing, a model calls.
+            // Only a model calls a tool that asks and changes nothing.
             asks: match tool.writes() {
                 true => consent::is_needed(consent.as_deref()),
                 false => tool.requires_confirmation,
@@ -149,7 +149,7 @@ impl Calls {
 
 // The ledger answers, and the call ends.
 impl Calls {
-    /// What the ledger says to a handler's request, but that it may run.
+    /// Handles the ledger's replies to a handler's request, except the permission to run.
     pub(super) fn on_nested_decided(
         &mut self,
         mut call: Box<Call>,
@@ -196,7 +196,7 @@ impl Calls {
         }
     }
 
-    /// A call that the ledger knows the end of.
+    /// Ends a call whose outcome the ledger knows.
     fn end_known(&mut self, call: &Call, nesting: &Nesting, mut settled: Settled, talk: &mut Talk) {
         if !call.has_waited {
             deduplicated(&call.slot(), DuplicateRule::SameEffectFinished, talk);
@@ -211,7 +211,7 @@ impl Calls {
     pub(super) fn answer_handler(&mut self, nesting: &Nesting, settled: &Settled, talk: &mut Talk) {
         let response = settled.response.clone();
         let is_in_doubt = response.error_type() == Some(ErrorType::OutcomeUnknown);
-        // The words of a failure may be of others as well.
+        // The words of a failure may be external content as well.
         self.families
             .note_end(nesting.parent, is_in_doubt, settled.quoted);
         answer(nesting.reply, response, talk);
@@ -220,8 +220,7 @@ impl Calls {
 
 // A parent ends.
 impl Calls {
-    /// An attempt is over, and so are its calls, but for changes that have begun. Whether nobody knows how one of its changes
-    /// ends.
+    /// An attempt is over, and so are its calls, except effects that have begun. Returns whether one of its effects has an unknown end.
     pub(super) fn end_children(&mut self, parent: CallRef, talk: &mut Talk) -> bool {
         let is_open_change = |call: &Call| match &call.phase {
             Phase::Running(run) => run.is_some(),
@@ -243,14 +242,14 @@ impl Calls {
         is_in_doubt || self.families.is_in_doubt(parent)
     }
 
-    /// Nobody waits for a call any more: of those that its handler made, only changes that have begun go on.
+    /// A call is not waited for any more: of its handler's calls, only effects that have begun go on.
     pub(super) fn take_back_children(&mut self, parent: CallNumber, talk: &mut Talk) {
         for child in self.open.children_of(parent) {
             self.take_back(child, false, talk);
         }
     }
 
-    /// What a handler was given by others stays that in its own answer.
+    /// External content that a handler was given stays external in its own answer.
     pub(super) fn reach_of(&self, call: &Call) -> Reach {
         match self.families.is_external(call.number()) {
             true => Reach::External,
@@ -258,7 +257,7 @@ impl Calls {
         }
     }
 
-    /// Attempts that nobody waits for any more are forgotten with what they called.
+    /// Forgets attempts that are not waited for any more, with their calls.
     pub(super) fn forget_families(&mut self) {
         let open = &self.open;
         self.families
@@ -287,7 +286,7 @@ pub(super) fn refuse(
     answer(nesting.reply, response, talk);
 }
 
-/// Answers a handler whose call is none: it has no number and no place in any account.
+/// Answers a handler whose call was not admitted: it has no number and no place in any account.
 fn answer_unadmitted(asked: &HandlerCall, error: CallError, talk: &mut Talk) {
     let mut response = talk.step.failed_by_name(&asked.tool, error);
     let meta = &mut Arc::make_mut(&mut response).meta;

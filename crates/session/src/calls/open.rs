@@ -28,14 +28,14 @@ pub(crate) struct Call {
     pub(crate) facts: Arc<CallFacts>,
     pub(crate) origin: Origin,
     pub(crate) phase: Phase,
-    /// How its last attempt failed, until the next one begins: the ledger knows that already, and the call ends with it where
-    /// there is no next one.
+    /// The failure of its last attempt, until the next one begins. The ledger knows it already, and the call ends with it if there is no
+    /// next attempt.
     pub(crate) failed: Option<Box<Concluded>>,
-    /// Attempts of this session's, from 1.
+    /// The number of the session's attempts, from 1.
     pub(crate) attempt: u32,
-    /// Of these attempts' handlers.
+    /// Counts of the messages of these attempts' handlers.
     pub(super) said: Sayings,
-    /// Why budgets or loop guard do not let it run; the ledger may still answer it from what was done.
+    /// Why budgets or loop guard do not let it run. The ledger may still answer it from its record.
     pub(crate) refusal: Option<CallError>,
     /// Why the user is asked about it, or is not, for the audit.
     pub(crate) consent: Option<Arc<ConsentReason>>,
@@ -49,13 +49,13 @@ pub(crate) struct Call {
     pub(crate) started: Option<Timestamp>,
     /// Whether the model waits for it.
     pub(crate) blocks: bool,
-    /// It was said to be at work, so that nobody waits for it any more: how it ends is told apart.
+    /// The call was said to be at work, and is not waited for any more: its end is told separately.
     pub(crate) is_detached: bool,
     /// False once the call was taken back: its result is recorded, and not spoken of.
     pub(crate) spoken: bool,
-    /// It does not start any more, whatever the ledger says.
+    /// The call does not start any more, whatever the ledger says.
     pub(crate) is_taken_back: bool,
-    /// The user wants it stopped: what runs of it goes on, and no attempt follows.
+    /// The user wants the call stopped: a running attempt goes on, and no attempt follows.
     pub(crate) is_stopped_by_user: bool,
     /// The attempt that it waits to be granted has ended in the ledger already: its lease was over on another server's clock.
     pub(crate) is_over: bool,
@@ -65,14 +65,14 @@ pub(crate) struct Call {
     pub(crate) attached: Vec<(Slot, DuplicateRule)>,
 }
 
-/// Whose call it is.
+/// The origin of a call.
 #[derive(Debug)]
 pub(crate) enum Origin {
     Model,
     /// The user approved a request. No provider message waits for it.
     Approval {
         question: Box<Question>,
-        /// Further approvals of the same. Each is told what comes of it.
+        /// Further approvals of the same request. Each is told the outcome.
         clicks: u32,
         /// The user wants the approval to stand for calls with the same values.
         remember: bool,
@@ -91,10 +91,10 @@ pub(crate) struct Asking {
     pub(crate) run: Option<EffectRun>,
 }
 
-/// Where a call stands.
+/// The state of a call.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// No gate has let it wait for anything yet.
+    /// No gate has made it wait yet.
     Admission,
     /// The shared limits are asked.
     CheckingRate,
@@ -110,25 +110,25 @@ pub(crate) enum Phase {
     Running(Option<EffectRun>),
     /// An attempt has failed, and the next one is due later. Nothing runs.
     BackingOff,
-    /// The ledger is told how it ended.
+    /// The ledger is told the call's outcome.
     Recording(Box<Concluded>),
 }
 
-/// How a call ended, before anybody is told.
+/// The outcome of a call, before anybody is told.
 #[derive(Debug)]
 pub(crate) struct Concluded {
     pub(crate) response: Arc<ToolResponse>,
     pub(crate) run: Option<EffectRun>,
     pub(crate) scheduling: Option<Scheduling>,
-    /// For the log: what a client or a model must not read.
+    /// Text for the log, which a client or a model must not read.
     pub(crate) problem: Option<String>,
-    /// What it keeps for the conversation is set, and goes into the log with the outcome.
+    /// The values that it keeps for the conversation are set, and go into the log with the outcome.
     pub(crate) are_values_set: bool,
     /// What the user is asked before it goes on: shown before anybody is told how it ended for now.
     pub(crate) asks: Option<Box<OpenQuestion>>,
 }
 
-/// An attempt whose call has ended without it; its result is recorded when it comes.
+/// An attempt that outlives its call. Its result is recorded when it comes.
 #[derive(Debug)]
 pub(crate) struct LateAttempt {
     pub(crate) attempt: CallRef,
@@ -136,11 +136,11 @@ pub(crate) struct LateAttempt {
     pub(crate) run: EffectRun,
 }
 
-/// Attempts whose results may come late; of more, the oldest is forgotten, and its lease settles it.
+/// The number of attempts whose results may come late. The oldest is forgotten, and its lease settles it.
 pub(crate) const LATE_MAX: usize = 64;
 
 impl Call {
-    /// A call that has passed no gate that needs more than itself.
+    /// A call that has passed only the gates that need nothing but the call.
     pub(crate) fn new(facts: Arc<CallFacts>, origin: Origin, blocks: bool) -> Self {
         Self {
             facts,
@@ -173,7 +173,7 @@ impl Call {
         }
     }
 
-    /// Where it stands, if a handler asked for it.
+    /// The place of a nested call below its parent.
     pub(crate) fn nesting(&self) -> Option<&Nesting> {
         match &self.origin {
             Origin::Handler(nesting) => Some(nesting),
@@ -189,7 +189,7 @@ impl Call {
         }
     }
 
-    /// What the user approved runs outside the budgets of a turn, and so do the calls of its handler.
+    /// A call that the user approved runs outside the budgets of a turn, and so do the calls of its handler.
     pub(crate) fn is_outside_turn(&self) -> bool {
         match &self.origin {
             Origin::Approval { .. } => true,
@@ -216,13 +216,12 @@ impl Call {
         }
     }
 
-    /// Whether it is answered as soon as it has begun. A handler waits for what it calls.
+    /// Whether the call is answered as soon as it has begun. A handler waits for the tools that it calls.
     pub(crate) fn is_task(&self) -> bool {
         self.tool().runs_in_background() && self.nesting().is_none()
     }
 
-    /// Whether an attempt of it that has begun goes on, whoever waits for it: it may change something, or has a row that says how it
-    /// ends.
+    /// Whether a begun attempt goes on even if it is not waited for: it may change something, or has a row that says how it ends.
     pub(crate) fn runs_on(&self) -> bool {
         self.tool().writes() || self.is_task()
     }
@@ -231,7 +230,7 @@ impl Call {
         self.question().is_some()
     }
 
-    /// Whether a further attempt of it may start, and the user be asked for one.
+    /// Whether a further attempt may start, and the user be asked for one.
     pub(crate) fn may_begin(&self) -> bool {
         !self.is_taken_back && !self.is_stopped_by_user
     }
@@ -256,7 +255,7 @@ impl Call {
         self.facts.completed.arguments.expose()
     }
 
-    /// Where its answer goes.
+    /// The slot for the call's answer.
     pub(crate) fn slot(&self) -> Slot {
         Slot::Valid(self.facts.clone())
     }
@@ -268,7 +267,7 @@ impl Call {
         }
     }
 
-    /// The effect that it waits for, runs or has run.
+    /// The effect that the call waits for, runs or has run.
     pub(crate) fn effect_id(&self) -> Option<&EffectId> {
         match &self.phase {
             Phase::Running(Some(run)) => Some(&run.effect_id),
@@ -286,7 +285,7 @@ impl Call {
         self.failed.as_ref().and_then(|failed| failed.run.as_ref())
     }
 
-    /// The attempt that it held.
+    /// Takes the attempt that the call held.
     pub(crate) fn take_run(&mut self) -> Option<EffectRun> {
         match std::mem::replace(&mut self.phase, Phase::Admission) {
             Phase::Running(run) => run,
@@ -300,7 +299,7 @@ impl Call {
         }
     }
 
-    /// How it ended, where the ledger is told that.
+    /// Takes the outcome that the ledger is being told, if there is one.
     pub(crate) fn take_concluded(&mut self) -> Option<Concluded> {
         match std::mem::replace(&mut self.phase, Phase::Admission) {
             Phase::Recording(concluded) => Some(*concluded),
@@ -316,17 +315,17 @@ impl Call {
         self.started.is_some()
     }
 
-    /// How long it is waited for before it is said to be at work; `None` where it is waited for to its end. A handler waits for
-    /// the tools that it calls.
+    /// Milliseconds that the call is waited for before it is said to be at work; `None` if it is waited for to its end. A handler waits
+    /// for the tools that it calls.
     pub(crate) fn wait_ms(&self, config: &SessionConfig) -> Option<u64> {
         let (tool, wait_ms) = (self.tool(), config.limits.result_wait_ms);
-        // Some callers are nobody whom an end could be told later.
+        // Some callers cannot be told an end later.
         let waits_to_the_end = wait_ms >= LIMIT_MAX;
         if self.is_task() && !waits_to_the_end {
             return Some(0);
         }
         let may_take_long = tool.writes() || tool.behavior != Behavior::Blocking;
-        // By text everything is waited for.
+        // In text mode every call is waited for.
         let by_model = self.is_of_message() && (self.blocks || config.mode == Mode::Text);
         let is_waited_for = by_model || self.is_approved();
         (may_take_long && is_waited_for && tool.timeout_ms > wait_ms).then_some(wait_ms)
@@ -352,7 +351,7 @@ impl OpenCalls {
         self.open.len()
     }
 
-    /// How many of them somebody waits for. Tasks are counted by the ledger.
+    /// The number of calls that somebody waits for. The ledger counts tasks.
     pub(crate) fn awaited(&self) -> usize {
         let is_awaited = |call: &&Call| !(call.is_task() && call.is_detached);
         self.iter().filter(is_awaited).count()
@@ -391,7 +390,7 @@ impl OpenCalls {
         meant.map(Call::number).collect()
     }
 
-    /// Those that wait for another attempt at this effect.
+    /// The calls that wait for another attempt at this effect.
     pub(crate) fn attached_to(&self, effect_id: &EffectId) -> Vec<CallNumber> {
         self.numbers_of(|call| matches!(&call.phase, Phase::Attached(of) if of == effect_id))
     }
@@ -413,7 +412,7 @@ impl OpenCalls {
         self.iter().filter(|call| call.is_approved()).count()
     }
 
-    /// Whether a call of this session runs because this question was approved.
+    /// Whether a call of this session runs because this request was approved.
     pub(crate) fn answers(&self, number: QuestionNumber) -> bool {
         self.iter().any(|call| {
             let question = call.question();
@@ -421,7 +420,7 @@ impl OpenCalls {
         })
     }
 
-    /// The user approves a request once more. False where no call that is waited for runs by its approval.
+    /// The user approves a request once more. Returns false if no call runs by its approval and is waited for.
     pub(crate) fn click(&mut self, number: QuestionNumber) -> bool {
         for call in self.open.iter_mut().filter(|call| !call.is_detached) {
             if let Origin::Approval {
@@ -436,7 +435,7 @@ impl OpenCalls {
         false
     }
 
-    /// The open calls that a provider's id may mean on this connection: several where it names no delivery of its own.
+    /// The open calls that a provider's id may mean on this connection: several if the id names no delivery of its own.
     pub(crate) fn by_provider_id(&self, id: &str, generation: u64) -> Vec<CallNumber> {
         self.numbers_of(|call| call.delivered().is_under(id, generation))
     }
@@ -494,7 +493,7 @@ impl OpenCalls {
         }
     }
 
-    /// The `writes` call of this message that has still to be done before the given one may start, and that nobody waits for.
+    /// The `writes` call of this message that has still to be done before the given one may start, and that is not waited for.
     pub(crate) fn detached_before(&self, delivered: &Delivered) -> Option<&Call> {
         self.iter().find(|call| {
             call.is_detached
@@ -544,7 +543,7 @@ impl OpenCalls {
         self.late.remove(index)
     }
 
-    /// Keeps no room for calls to come.
+    /// Frees the room for calls to come.
     pub(crate) fn give_room_back(&mut self) {
         self.open.shrink_to_fit();
     }

@@ -1,5 +1,5 @@
-//! Pieces of a result that a running call shows before its end: which of them the client sees, by their number, size and rate.
-//! Nothing of them is kept; the result is whole without them.
+//! Pieces of a result that a running call shows before its end: the client sees some of them, by their number, size and rate. None is
+//! kept; the result is whole without them.
 
 use super::messages::note;
 use super::open::{Call, Phase};
@@ -14,16 +14,16 @@ use windlass_tool::sensitive::Sensitive;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What the handlers of a call have shown.
+/// The pieces that the handlers of a call have shown.
 #[derive(Debug, Default)]
 pub(super) struct Outputs {
-    /// Pieces that they gave.
+    /// The number of pieces given.
     given: u32,
-    /// Bytes of those that the client was shown.
+    /// Bytes of the pieces that the client was shown.
     bytes: usize,
-    /// When the second began in which the last pieces came, and how many that were.
+    /// The start of the second in which the last pieces came, and their number in it.
     second: Option<(Timestamp, u32)>,
-    /// The audit says that some were left out.
+    /// The audit has noted that pieces were left out.
     is_cut: bool,
 }
 
@@ -49,7 +49,7 @@ impl LeftOut {
 }
 
 impl Outputs {
-    /// Counts a piece; its number, and why the client does not see it.
+    /// Counts a piece. Returns its number, and why the client does not see it.
     fn take(&mut self, bytes: usize, now: Timestamp, limits: &Limits) -> (u32, Option<LeftOut>) {
         self.given = self.given.saturating_add(1);
         let left_out = self.left_out(bytes, now, limits);
@@ -79,10 +79,10 @@ impl Outputs {
     }
 }
 
-/// Shows the client a piece, where its call runs and it is within the limits.
+/// Shows the client a piece, if its call runs and it is within the limits.
 pub(super) fn pass_on(call: &mut Call, piece: Value, talk: &mut Talk) {
     let is_running = matches!(call.phase, Phase::Running(_));
-    // What a handler asked for is that handler's to tell.
+    // The pieces of a nested call are for its handler to show.
     if !is_running || !call.spoken || call.nesting().is_some() {
         return;
     }
@@ -108,7 +108,7 @@ pub(super) fn pass_on(call: &mut Call, piece: Value, talk: &mut Talk) {
     }
 }
 
-/// Bytes of a value as JSON, which is written nowhere.
+/// Bytes of a value as JSON, counted without writing it.
 fn json_bytes(value: &Value) -> usize {
     struct Counter(usize);
     impl io::Write for Counter {
@@ -124,7 +124,7 @@ fn json_bytes(value: &Value) -> usize {
     let mut counter = Counter(0);
     match serde_json::to_writer(&mut counter, value) {
         Ok(()) => counter.0,
-        // What cannot be written is no piece.
+        // A value that cannot be written is no piece.
         Err(_) => usize::MAX,
     }
 }

@@ -1,5 +1,5 @@
-//! Calls that the user wants stopped: what changes nothing stops, what has begun to change something goes on. Knows no socket, and
-//! nothing of who may ask. Remembers nothing: a call that has ended is said to have ended, whoever ended it.
+//! Calls that the user wants stopped: a call that changes nothing stops, a change that has begun goes on. Knows no socket, and not who
+//! may ask. Remembers nothing: a call that has ended is said to have ended, by whatever cause.
 
 use super::Calls;
 use super::open::{Call, Phase};
@@ -20,7 +20,7 @@ impl Calls {
             .tell_client(ClientUpdate::CancelResult { call, outcome });
     }
 
-    /// The same of a task, as the ledger says: it was asked for by another way than this session.
+    /// The same for a task, by the ledger's word: the stop was requested outside this session.
     pub(super) fn on_cancel_requested(&mut self, effect_id: &EffectId, talk: &mut Talk) {
         let is_it = |call: &Call| {
             !call.is_stopped_by_user
@@ -43,7 +43,7 @@ impl Calls {
                 false => CancelOutcome::Unknown,
             };
         };
-        // What a handler asked for is its parent's, and stops with that.
+        // A nested call is its parent's, and stops with it.
         if call.nesting().is_some() {
             return CancelOutcome::Unknown;
         }
@@ -52,7 +52,7 @@ impl Calls {
         }
         match &call.phase {
             Phase::Running(_) if call.tool().writes() => CancelOutcome::RunsOn,
-            // The attempt that it waits for is another call's; none of its own follows if that fails.
+            // The attempt that it waits for is another call's. No attempt of its own follows if that fails.
             Phase::Attached(_) => CancelOutcome::RunsOn,
             Phase::Recording(_) => CancelOutcome::Ended,
             Phase::Running(_)
@@ -80,7 +80,7 @@ impl Calls {
             if way != CancelWay::Task {
                 talk.step.push(Output::CancelTask(run.effect_id.clone()));
             }
-            // What changes something goes on, and may look at the signal where it can still stop without harm.
+            // A call that changes something goes on. Its handler may look at the signal and stop while that does no harm.
             if outcome == CancelOutcome::RunsOn {
                 talk.step.push(Output::AbortCall {
                     call: call.call_ref(),

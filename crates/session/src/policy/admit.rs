@@ -13,16 +13,16 @@ use windlass_tool::handler::SessionFacts;
 use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::rights::{Permissions, Rights, Role};
 
-/// Why nothing runs.
+/// The reason why nothing runs.
 pub(crate) type Refused = Box<(Slot, CallError)>;
 
-/// What the gates look at beside the call.
+/// The input of the gates beside the call.
 pub(crate) struct Gates<'a> {
     pub(crate) registry: &'a Registry,
-    /// Who asks, where and when.
+    /// The caller, the place and the time.
     pub(crate) facts: Facts<'a>,
     pub(crate) top_k_max: i64,
-    /// Calls that are open, and how many may be.
+    /// The number of open calls, and its limit.
     pub(crate) open: usize,
     pub(crate) open_max: usize,
 }
@@ -52,7 +52,7 @@ pub(crate) fn examine(
     }
 }
 
-/// The tool; or why it is not to be called, and which it is.
+/// Looks the tool up. `Err` says why it must not be called, with the tool if there is one.
 fn look_up(gates: &Gates<'_>, name: &str) -> Result<Arc<Tool>, (CallError, Option<Arc<Tool>>)> {
     let facts = &gates.facts;
     let Some(tool) = gates.registry.get(name) else {
@@ -100,10 +100,10 @@ fn not_for(tool: &Tool, rights: &Rights) -> CallError {
     }
 }
 
-/// What marks a refusal by a tool's availability, in the details of its error.
+/// The mark of a refusal by a tool's availability, in the details of its error.
 const NOT_AVAILABLE: &str = "NOT_AVAILABLE";
 
-/// Why the tool is not available to somebody now, if it is not: in its author's words, where there are any.
+/// Why the tool is not available now, if it is not: in its author's words, if there are any.
 pub(crate) fn not_available(tool: &Tool, facts: &Facts<'_>) -> Option<CallError> {
     if tool.is_available(facts) {
         return None;
@@ -154,7 +154,7 @@ pub(crate) fn refused_approval(tool: &Tool, rights: &Rights) -> Option<CallError
     Some(CallError::new(ErrorType::Auth, message))
 }
 
-/// The last step: what passed every gate, and the ledger where it asks that, may run once.
+/// The last step: a call that passed every gate, and the ledger if it asks that, may run once.
 pub(crate) fn admitted(
     facts: &Arc<CallFacts>,
     attempt: u32,

@@ -19,7 +19,7 @@ use windlass_tool::registry::Tool;
 /// }
 /// ```
 ///
-/// Nobody else makes one:
+/// No other code makes one:
 ///
 /// ```compile_fail,E0451
 /// use std::sync::Arc;
@@ -50,7 +50,7 @@ pub struct EffectRun {
     pub attempt: AttemptNumber,
     /// Milliseconds since the Unix epoch: no request to the outside begins after it.
     pub lease_end_unix_ms: u64,
-    /// The question whose approval it runs with.
+    /// The approval request with whose approval it runs.
     pub question: Option<QuestionNumber>,
 }
 
@@ -80,7 +80,7 @@ impl AdmittedCall {
         self.facts.parent()
     }
 
-    /// Of `writes` tools that stand in the ledger.
+    /// The attempt of a tool that stands in the ledger.
     pub fn run(&self) -> Option<&EffectRun> {
         self.run.as_ref()
     }

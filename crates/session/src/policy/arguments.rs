@@ -1,5 +1,5 @@
-//! Steps 5 and 6: a null that stands for nothing is left out, arguments are completed with their defaults, checked against the whole schema, and clamped. What comes
-//! out always satisfies the schema.
+//! Steps 5 and 6: a null without a meaning is left out, arguments are completed with their defaults, checked against the whole schema,
+//! and clamped. The result always satisfies the schema.
 
 use crate::facts::{Clamp, Completed};
 use serde_json::json;
@@ -12,7 +12,7 @@ use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 use windlass_tool::validate::Violation;
 
-/// How many violations the message itself names; all of them are in the details.
+/// The number of violations that the message itself names; all of them are in the details.
 const VIOLATIONS_NAMED: usize = 3;
 
 /// Completes the arguments, and says whether they satisfied the schema before they were clamped.
@@ -54,7 +54,7 @@ pub(crate) fn judge(tool: &Tool, arguments: &Arguments) -> Result<(), CallError>
     }
 }
 
-/// Nothing runs with another number than the one that was shown.
+/// The refusal of a number that would run with another value than the one shown.
 const CHANGED: &str = "the handler's language would change this number, because it has doubles only: declare the argument as a \
                        string in the tool's schema.json";
 

@@ -39,8 +39,8 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Tools that may change something although others' text is in the model's context are capped instead: one block a
-/// session, one ticket a turn (`docs/policies.md`, "Limits that are not a turn's").
+/// The caps of tools that may change something although external content is in the model's context: one block a session, one ticket a
+/// turn (`docs/policies.md`, "Limits that are not a turn's").
 pub(crate) fn check_cap(
     tool: &Tool,
     blocks_in_session: u32,

@@ -1,5 +1,5 @@
-//! What the model is told where a call needs the user's consent, and what the user is warned of. Knows nothing of tokens, and not
-//! when to ask: the ledger decides that.
+//! The words to the model about a call that needs the user's consent, and the warnings to the user. Knows no tokens, and not when to
+//! ask: the ledger decides that.
 
 use super::consent::ConsentReason;
 use super::outcome::outcome_unknown;
@@ -45,7 +45,7 @@ pub(crate) fn required(
     })
 }
 
-/// The user is asked about the same already, in other words.
+/// The user is being asked about the same effect already, with other arguments.
 pub(crate) fn required_already(tool: &Tool, question: &Question) -> CallError {
     let message = format!(
         "the user is being asked already whether {} may run with {}, and is asked nothing further before that is answered",
@@ -79,7 +79,7 @@ pub(crate) fn cannot_ask_input(tool: &Tool) -> CallError {
     )
 }
 
-/// The user has answered with no.
+/// The user has denied the call.
 pub(crate) fn denied(tool: &str, question: &Question) -> CallError {
     let message = format!(
         "the user was asked whether {tool} may run with {} and said no{}",
@@ -90,7 +90,7 @@ pub(crate) fn denied(tool: &str, question: &Question) -> CallError {
         .with_suggestion("It has not run. Do not call it again unless the user asks for it.")
 }
 
-/// The reason of a denial, quoted, so that nobody takes the user's words for this program's.
+/// The reason of a denial, quoted, so that the user's words are not taken for this program's.
 pub(crate) fn because(question: &Question) -> String {
     match &question.reason {
         Some(reason) => format!(
@@ -101,7 +101,7 @@ pub(crate) fn because(question: &Question) -> String {
     }
 }
 
-/// The user cannot be asked: questions enough are open.
+/// The user cannot be asked: enough approval requests are open.
 pub(crate) fn too_many(tool: &Tool) -> CallError {
     CallError::new(
         ErrorType::ConfirmationRequired,
@@ -113,7 +113,7 @@ pub(crate) fn too_many(tool: &Tool) -> CallError {
     .with_suggestion("Nothing was done. Say that the questions that wait for an answer come first.")
 }
 
-/// Nothing more is begun that goes on by itself.
+/// No further task is begun.
 pub(crate) fn too_many_tasks(tool: &Tool, of: PartyKind, most: usize) -> CallError {
     let message = so_many_tasks(tool.id.as_str(), of, most);
     CallError::new(ErrorType::BudgetExceeded, message).with_suggestion(
@@ -141,7 +141,7 @@ pub(crate) fn nobody(tool: &Tool) -> CallError {
     .with_suggestion("Nothing was done. Say that this cannot be done here, and do not try again.")
 }
 
-/// Nobody knows what became of it, and nobody can be asked.
+/// The effect's outcome is unknown, and the handler cannot be asked.
 pub(crate) fn unknown(tool: &Tool, effect: &Effect) -> CallError {
     let mut error = outcome_unknown(tool);
     let at = rfc3339(effect.begun_at_unix_ms);
@@ -155,7 +155,7 @@ pub(crate) fn unknown(tool: &Tool, effect: &Effect) -> CallError {
     )
 }
 
-/// What the model reads beside a result that is told again.
+/// The note for the model beside a result that is told again.
 pub(crate) fn told_again(effect: &Effect) -> String {
     format!(
         "This was done before, at {}, with {}. Nothing further was done now.",
@@ -172,7 +172,7 @@ fn when_and_what(earlier: &Earlier) -> String {
     )
 }
 
-/// Arguments as a model reads them beside what became of them: their beginning, where they are long.
+/// Arguments as a model reads them beside their outcome. Long ones are cut to their beginning.
 pub(crate) fn shown(arguments: &Sensitive<String>) -> Cow<'_, str> {
     const BYTES_MAX: usize = 400;
     let text = arguments.expose();

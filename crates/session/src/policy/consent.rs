@@ -1,6 +1,6 @@
-//! Which calls need the user's consent by what their tools say, which approvals may stand for the calls that follow, and why a user was
-//! asked, in words for the audit. Whether a call that needs none is asked about all the same, and whether an approval that was given
-//! before covers one that does, the ledger decides.
+//! The calls that need the user's consent by what their tools say, the approvals that may stand for later calls, and the reason why a
+//! user was asked, in words for the audit. The ledger decides whether it asks about other calls too, and whether an earlier approval
+//! covers a call.
 
 use serde_json::Value;
 use std::fmt;
@@ -23,11 +23,11 @@ pub enum ConsentReason {
     Always,
     Holds(ConsentRule),
     DoesNotHold(ConsentRule),
-    /// Nobody can say whether the condition holds, so that the user is asked.
+    /// It cannot be judged whether the condition holds, so the user is asked.
     Unjudged(ConsentRule, Unjudged),
-    /// The user was asked before, and why stands in the ledger.
+    /// The user was asked before, and the ledger has the reason.
     AskedBefore(Arc<str>),
-    /// The tool does not ask for the call, and the model has read what others wrote.
+    /// The tool does not ask for the call, and the model has read external content.
     ExternalContent,
     DoneBefore,
     MayHaveHappened,
@@ -41,7 +41,7 @@ pub enum ConsentReason {
 /// The condition by which a tool asks, as far as it may be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsentRule {
-    /// `None` where it reads sensitive arguments: beside whether it holds, it would tell what they are.
+    /// `None` if it reads sensitive arguments: together with its result, it would tell what they are.
     text: Option<Arc<str>>,
     /// Its author's words for people.
     because: Option<Arc<str>>,
@@ -97,8 +97,8 @@ impl fmt::Display for ConsentReason {
 }
 
 impl ConsentReason {
-    /// Why the tool asks about this call and not about every one, for the user: its author's words where the condition holds and has
-    /// some. `None` where the tool does not ask, or always does.
+    /// Why the tool asks about this call and not about every one, for the user: its author's words if the condition holds and has some.
+    /// `None` if the tool does not ask, or always does.
     pub(crate) fn words(&self) -> Option<String> {
         match self {
             Self::Holds(ConsentRule {
@@ -117,7 +117,7 @@ impl ConsentReason {
     }
 }
 
-/// What a tool says of one call: whether it needs consent, and why. `None` of a tool that never asks.
+/// The tool's word on one call: whether it needs consent, and why. `None` for a tool that never asks.
 pub(crate) fn judge(tool: &Tool, facts: &Facts<'_>) -> Option<ConsentReason> {
     if !tool.requires_confirmation {
         return None;
@@ -133,7 +133,7 @@ pub(crate) fn judge(tool: &Tool, facts: &Facts<'_>) -> Option<ConsentReason> {
     })
 }
 
-/// Whether a call that its tool says this of needs consent.
+/// Whether a call with this reason of its tool needs consent.
 pub(crate) fn is_needed(reason: Option<&ConsentReason>) -> bool {
     match reason {
         None | Some(ConsentReason::DoesNotHold(_) | ConsentReason::Standing { .. }) => false,
@@ -149,18 +149,19 @@ pub(crate) fn is_needed(reason: Option<&ConsentReason>) -> bool {
     }
 }
 
-/// What a user can have remembered with an approval.
+/// The approval that a user can have remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RememberOffer {
     /// The values that have to be the same, by the JSON pointers of their arguments.
     pub arguments: Sensitive<Value>,
-    /// For how long at most; by voice the session's end comes first.
+    /// Minutes that it lasts at most; by voice the session's end comes first.
     pub minutes: u64,
 }
 
 impl RememberOffer {
-    /// What a request offers: its tool lets it be remembered, is the one that was asked about, and the user is told of nothing else.
-    /// `minutes_max` is the limit of the request's mode. The one rule for every way on which a request is shown or answered.
+    /// The offer of a request; `None` unless its tool lets an approval be remembered, is the one that was asked about, and the user is
+    /// warned of nothing else. `minutes_max` is the limit of the request's mode. Every way on which a request is shown or answered uses
+    /// this rule.
     pub fn of(question: &Question, tool: &Tool, minutes_max: u64) -> Option<Self> {
         let is_the_same = *tool.version == *question.tool_version
             && question.handler_hash.as_deref() == Some(&*tool.code_hash);
@@ -178,7 +179,7 @@ impl RememberOffer {
     }
 }
 
-/// The values by which an approval of a call of this tool stands for others; `None` where none may.
+/// The values by which an approval of a call of this tool stands for others; `None` if the tool allows none.
 pub(crate) fn standing_values(tool: &Tool, arguments: &Arguments) -> Option<Sensitive<String>> {
     let remember = tool
         .remember
@@ -188,7 +189,7 @@ pub(crate) fn standing_values(tool: &Tool, arguments: &Arguments) -> Option<Sens
     (values.len() <= STANDING_VALUES_BYTES_MAX).then_some(Sensitive(values))
 }
 
-/// Why a call runs that its tool asks about, and that the ledger has let run.
+/// The reason why the ledger has let a call run that its tool asks about.
 pub(crate) fn covered_by(standing: &StandingApproval) -> Arc<ConsentReason> {
     Arc::new(ConsentReason::Standing {
         approval: standing.question,
@@ -196,7 +197,7 @@ pub(crate) fn covered_by(standing: &StandingApproval) -> Arc<ConsentReason> {
     })
 }
 
-/// Why the ledger has the user asked: a hazard says more than the tool.
+/// The reason why the ledger has the user asked: a hazard counts more than the tool's reason.
 pub(crate) fn asked_because(
     by_tool: Option<&Arc<ConsentReason>>,
     hazards: &Hazards,
@@ -211,7 +212,7 @@ pub(crate) fn asked_because(
     }
 }
 
-/// The same of a request, as the ledger has it. `None` of a tool that asks about every call.
+/// The same for a recorded request. `None` for a tool that asks about every call.
 pub(crate) fn asked_before(question: &Question) -> Option<Arc<ConsentReason>> {
     let by_tool = question.because.as_deref();
     let by_tool = by_tool.map(|because| Arc::new(ConsentReason::AskedBefore(because.into())));

@@ -1,4 +1,4 @@
-//! Step 2: which provider message has been here before. A provider's call id names a delivery, not an effect; effects are the
+//! Step 2: recognises a provider message that came before. A provider's call id names a delivery, not an effect; effects are the
 //! ledger's (`docs/policies.md`, "The same call twice").
 
 use super::arguments;
@@ -18,8 +18,7 @@ use windlass_tool::registry::Tool;
 /// Provider ids shorter than this, in characters, are taken for unstable (`docs/policies.md`, "The same call twice").
 const STABLE_ID_LENGTH_MIN: usize = 9;
 
-/// Whether a provider's call id can be trusted to name one delivery: the same id is the same call then, and has one answer on
-/// a connection.
+/// Whether a provider's call id reliably names one delivery: the same id is then the same call, and has one answer on a connection.
 pub fn names_delivery(id: &str, tool: &str) -> bool {
     is_long(id) && !id.contains("temp") && *id != *tool
 }
@@ -28,7 +27,7 @@ fn is_long(id: &str) -> bool {
     id.len() >= STABLE_ID_LENGTH_MIN && id.chars().nth(STABLE_ID_LENGTH_MIN - 1).is_some()
 }
 
-/// What became of the deliveries of a session, least recently used out first.
+/// The states of a session's deliveries, least recently used out first.
 pub(crate) struct Deliveries {
     records: LruCache<HashedKey, Delivery, BuildQuickHasher>,
     records_max: usize,
@@ -41,7 +40,7 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// Whether a call under this delivery's id asks for the same. `tool` is the one that it names.
+    /// Whether a call under this delivery's id asks for the same. `tool` is the tool that it names.
     pub(crate) fn is_repeated_by(
         &self,
         name: &str,
@@ -71,22 +70,22 @@ pub(crate) enum DeliveryState {
 pub(crate) struct Settled {
     pub(crate) response: Arc<ToolResponse>,
     pub(crate) turn: u64,
-    /// Holds text that others wrote.
+    /// The answer holds external content.
     pub(crate) quoted: bool,
     /// False for refusals and retryable failures, which do not use up an id.
     pub(crate) is_outcome: bool,
     /// The connection on which the id has had its answer.
     pub(crate) answered_on: Option<u64>,
-    /// The effect whose outcome this is.
+    /// The effect that has this outcome.
     pub(crate) effect_id: Option<EffectId>,
-    /// The answer as it was recorded, where this one says that it is from the record.
+    /// The answer as it was recorded, if this one says that it comes from the record.
     pub(crate) repeats: Option<Arc<ToolResponse>>,
-    /// What the model reads beside it: that nothing further was done.
+    /// The note for the model beside it: nothing further was done.
     pub(crate) note: Option<Arc<str>>,
 }
 
 impl Settled {
-    /// An answer that says nothing of any effect.
+    /// An answer that reports no effect.
     pub(crate) fn refusal(response: Arc<ToolResponse>, turn: u64) -> Self {
         Self {
             response,
@@ -115,7 +114,7 @@ impl Settled {
         }
     }
 
-    /// Whether both are the end of one run.
+    /// Whether both are the outcome of one run.
     pub(crate) fn is_of_one_run(&self, other: &Self) -> bool {
         let recorded = |settled: &Self| {
             let recorded = settled.repeats.as_ref().unwrap_or(&settled.response);
@@ -134,7 +133,7 @@ impl Deliveries {
         }
     }
 
-    /// How many deliveries are on record.
+    /// The number of recorded deliveries.
     pub(crate) fn recorded(&self) -> usize {
         self.records.len()
     }
@@ -148,7 +147,7 @@ impl Deliveries {
         bound(&mut self.records, self.records_max);
     }
 
-    /// Gives the record of an open delivery its answer, or records both where the open one was forgotten.
+    /// Gives the record of an open delivery its answer, or records both if the open one was forgotten.
     pub(crate) fn settle(&mut self, slot: Slot, settled: Settled) {
         let state = DeliveryState::Settled(settled);
         match self.find(&slot.key) {
@@ -161,8 +160,7 @@ impl Deliveries {
     }
 }
 
-/// The delivery's identity: the provider's id where it can be trusted to be one, else a hash of what was asked, and the
-/// id beside it.
+/// The delivery's identity: the provider's id if it is reliable, otherwise a hash of the request, with the id beside it.
 pub(crate) fn delivery_key(
     id: Option<Arc<str>>,
     name: &str,

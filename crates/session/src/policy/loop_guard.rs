@@ -1,4 +1,4 @@
-//! Step 9: a model that goes round in circles is told so instead of being served again.
+//! Step 9: a model that repeats itself is told so instead of being served again.
 
 use crate::facts::CallFacts;
 use crate::hash::BuildQuickHasher;
@@ -16,15 +16,15 @@ use windlass_tool::sensitive::Sensitive;
 const SAME_CALLS_MAX: usize = 2;
 const EMPTY_RESULTS_MAX: u32 = 2;
 
-/// Calls remembered per turn, or as many as its budget allows where that is more. Only calls that cost no budget can be more
-/// than these; the oldest of them are forgotten.
+/// The number of calls remembered per turn, or the turn's budget if that is more. Only calls that cost no budget can exceed it; the
+/// oldest of them are forgotten.
 const ENTRIES_MIN: usize = 64;
 
 fn entries_max(limits: &TurnLimits) -> usize {
     usize::try_from(limits.calls_max).map_or(usize::MAX, |calls_max| calls_max.max(ENTRIES_MIN))
 }
 
-/// What one turn's calls have been.
+/// The calls of one turn.
 #[derive(Debug, Default)]
 pub(crate) struct LoopHistory {
     calls: Vec<Seen>,
@@ -34,7 +34,7 @@ pub(crate) struct LoopHistory {
 /// Arguments of a call, as others are given them.
 type SavedArguments = Sensitive<Arc<Arguments>>;
 
-/// The same, as it is saved.
+/// The saved form of the history.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedLoops {
     calls: Vec<(ToolId, SavedArguments)>,
@@ -68,7 +68,7 @@ pub(crate) struct Seen {
 #[derive(Debug)]
 enum SeenCall {
     Called(Arc<CallFacts>),
-    /// By the session before this one, whose process has ended.
+    /// A call of the session before this one, whose process has ended.
     Saved(ToolId, SavedArguments),
 }
 
@@ -108,7 +108,7 @@ impl Seen {
     }
 }
 
-/// A hash of what stands at the top, where calls differ most; equal for equal arguments, and the same on every run.
+/// A hash of the top level, where calls differ most; equal for equal arguments, and the same on every run.
 fn sketch(arguments: &Arguments) -> u64 {
     let mut hasher = BuildQuickHasher::default().build_hasher();
     arguments.hash_top(&mut hasher);
@@ -165,7 +165,7 @@ impl LoopHistory {
         self.calls.push(call);
     }
 
-    /// The history of a new turn, in the memory of one that nobody asks for any more.
+    /// The history of a new turn, in the memory of a discarded one.
     pub(crate) fn renewed(mut self) -> Self {
         self.calls.clear();
         self.empty.clear();

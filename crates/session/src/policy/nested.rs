@@ -1,26 +1,26 @@
-//! Tools that handlers may call: how deep, and what a call may do that another one is made of (`docs/policies.md`, "Calls that tools
-//! make"). Nobody is asked about such a call: its parent was.
+//! Tools that handlers may call: how deep, and what a nested call may do (`docs/policies.md`, "Calls that tools make"). The user is not
+//! asked about such a call: the user was asked about its parent.
 
 use windlass_tool::error::{CallError, ErrorType};
 use windlass_tool::id::ToolId;
 use windlass_tool::registry::Tool;
 
-/// Calls below that of a model or an approval.
+/// The depth of calls below that of a model or an approval.
 const DEPTH_MAX: usize = 3;
 
-/// Who calls.
+/// The calling call.
 pub(crate) struct Caller<'a> {
     pub(crate) tool: &'a Tool,
     /// The tools of the calls above, the caller's last.
     pub(crate) above: &'a [ToolId],
-    /// It changes something, so that the ledger knows its changes by it.
+    /// The call has an effect, so that the ledger knows its changes by it.
     pub(crate) has_effect: bool,
 }
 
-/// What is called.
+/// The called tool.
 pub(crate) struct Called<'a> {
     pub(crate) tool: &'a Tool,
-    /// The ledger would decide about it.
+    /// The ledger would decide about the call.
     pub(crate) is_change: bool,
     /// The user would have to be asked.
     pub(crate) asks: bool,

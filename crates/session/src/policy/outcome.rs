@@ -1,4 +1,4 @@
-//! Step 12: what a handler brought back is judged by its tool's declaration and becomes the one outcome of its call.
+//! Step 12: a handler's result is judged by its tool's declaration and becomes the one outcome of its call.
 
 use std::sync::Arc;
 use windlass_store::AttemptOutcome;
@@ -17,18 +17,18 @@ pub(crate) struct Judged {
     pub(crate) outcome: Outcome,
     pub(crate) intents: Vec<Intent>,
     pub(crate) scheduling: Option<Scheduling>,
-    /// Until when a service tells how the change ended that it has accepted.
+    /// The time until which a service reports the end of the change that it has accepted.
     pub(crate) accepted_until_unix_ms: Option<u64>,
-    /// What was left out of a result that was too long, in words.
+    /// The parts left out of a result that was too long, in words.
     pub(crate) cut: Option<Arc<str>>,
-    /// For the log: what a client or a model must not read.
+    /// Text for the log, which a client or a model must not read.
     pub(crate) problem: Option<String>,
     /// What the tool's service wants to know of the user before the call goes on.
     pub(crate) input: Option<Box<Sensitive<InputRequest>>>,
 }
 
 impl Judged {
-    /// An attempt that failed, or that never was.
+    /// An attempt that failed, or that never ran.
     pub(crate) fn failure(error: CallError) -> Self {
         Self {
             outcome: Outcome::Failure(error.into()),
@@ -42,10 +42,10 @@ impl Judged {
     }
 }
 
-/// The most of what a broken handler says that the log takes.
+/// Characters of a broken handler's message that the log takes.
 const PROBLEM_CHARACTERS_MAX: usize = 4_000;
 
-/// Of a result that is longer than `characters_max` the beginning is kept: it is remembered for repeats, recorded, and told.
+/// Judges a result. A result longer than `characters_max` is cut to its beginning: it is remembered for repeats, recorded, and told.
 pub(crate) fn judge(tool: &Arc<Tool>, result: HandlerResult, characters_max: usize) -> Judged {
     match result {
         Ok(success) => judge_success(tool, success, characters_max),
@@ -77,7 +77,7 @@ pub(crate) fn judge(tool: &Arc<Tool>, result: HandlerResult, characters_max: usi
 }
 
 impl Judged {
-    /// Shortens what else there is, and says all that was lost or cut.
+    /// Shortens contents and intents, and notes everything that was lost or cut.
     fn cut_to(
         mut self,
         tool: &Tool,
@@ -95,7 +95,7 @@ impl Judged {
             .collect();
         let cut = (!words.is_empty()).then(|| words.join(", and "));
         if let Some(cut) = &cut {
-            // That it broke says more than that it said so at length.
+            // The break itself matters more than the length of its message.
             self.problem.get_or_insert_with(|| {
                 format!(
                     "the result of {} is over {characters_max} characters long: {cut}",
@@ -122,7 +122,7 @@ fn judge_success(tool: &Arc<Tool>, success: Success, characters_max: usize) -> J
     } = success;
     let breach = match loss.as_ref().and_then(|loss| loss.breach.as_deref()) {
         Some(problem) => Some(format!("the result of {} was lost: {problem}", tool.id)),
-        // Of what is accepted there is no result yet that could break the contract.
+        // An accepted change has no result yet that could break the contract.
         None if accepted_until_unix_ms.is_none() && breaks_schema(tool, data.as_ref()) => Some(
             format!("the result of {} breaks its responseSchema", tool.id),
         ),
@@ -132,7 +132,7 @@ fn judge_success(tool: &Arc<Tool>, success: Success, characters_max: usize) -> J
     let is_kept = |data: &Data| loss.is_some() && !breaks_schema(tool, Some(data));
     let (outcome, accepted_until_unix_ms) = match &breach {
         None => (Outcome::Success { data, content }, accepted_until_unix_ms),
-        // A change that was made stays made: its details are lost, its success is not.
+        // A change that was made stays made: it loses its details, not its success.
         Some(_) if tool.writes() => {
             let outcome = Outcome::Success {
                 data: data.filter(is_kept),
@@ -205,7 +205,7 @@ fn reported(tool: &Tool, report: Report) -> CallError {
     }
 }
 
-/// What a model or client reads of a broken handler carries nothing of its insides.
+/// The error for model and client about a broken handler, without its internals.
 fn broken(tool: &Tool) -> CallError {
     if tool.writes() {
         outcome_unknown(tool)
@@ -214,7 +214,7 @@ fn broken(tool: &Tool) -> CallError {
     }
 }
 
-/// What a call's answer says of its attempt.
+/// The outcome of an attempt, by its call's answer.
 pub(crate) fn outcome_of(response: &ToolResponse) -> AttemptOutcome {
     match response.error_type() {
         None => match response.meta.accepted_until {
@@ -233,7 +233,7 @@ pub(crate) fn outcome_unknown(tool: &Tool) -> CallError {
     )
 }
 
-/// What a timeout amounts to.
+/// The error of a timeout.
 pub(crate) fn timed_out(tool: &Tool) -> CallError {
     if tool.writes() {
         outcome_unknown(tool)

@@ -1,6 +1,5 @@
-//! The life of a provider's connections: when one is given up for the next, with which handle, after how long a pause, and
-//! when no other is tried (`docs/policies.md`, "When a connection ends"). Knows no socket and no session; it is told what happens and
-//! when.
+//! The life of a provider's connections: when one is given up for the next, with which handle, after how long a pause, and when no other
+//! is tried (`docs/policies.md`, "When a connection ends"). Knows no socket and no session; events come with their times.
 
 use crate::limits::Limits;
 use crate::model::LostReason;
@@ -8,18 +7,18 @@ use crate::time::Timestamp;
 use std::time::Duration;
 use windlass_tool::sensitive::Sensitive;
 
-/// So long before the announced end of a connection the next one is opened, whatever is under way.
+/// The time before the announced end of a connection at which the next one is opened, even if the model is working.
 const ROTATION_LEAD: Duration = Duration::from_secs(5);
-/// What a provider that announces the end without a time is taken to have said; it stays above the lead.
+/// The time left of a provider that announces the end without a time. It stays above the lead.
 const TIME_LEFT_UNSAID: Duration = Duration::from_secs(10);
-/// A connection that held so long is a good one: what failed before it is forgotten.
+/// A connection that lasted so long is a good one: earlier failures are forgotten.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 /// A handle that a provider refused so often is thrown away.
 const HANDLE_REFUSALS_MAX: u32 = 2;
 /// Handles are some hundred bytes; a longer one is not kept.
 const HANDLE_BYTES_MAX: usize = 16 * 1024;
 
-/// What is to follow a lost connection.
+/// The next step after a lost connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Open another after this pause.
@@ -39,18 +38,18 @@ pub(crate) struct Opening {
 #[derive(Debug)]
 struct Handle {
     text: Sensitive<String>,
-    /// How often a connection that was opened with it, or with an earlier one of its line, came to nothing.
+    /// The number of failed connections that were opened with it, or with an earlier handle of its line.
     refusals: u32,
-    /// How much of the transcript it holds.
+    /// The number of transcript entries that it covers.
     recorded: u64,
     /// Nothing was said or called since it came.
     is_current: bool,
 }
 
-/// Where the connections of one session stand.
+/// The state of one session's connections.
 #[derive(Debug)]
 pub(crate) struct Reconnect {
-    /// Of the newest connection that was asked for.
+    /// The generation of the newest connection that was asked for.
     generation: u64,
     handle: Option<Handle>,
     /// Whether the newest connection was opened with a handle.
@@ -62,9 +61,9 @@ pub(crate) struct Reconnect {
     is_heard: bool,
     /// The newest connection brought a whole answer.
     is_proved: bool,
-    /// Connections that were tried since the last good one.
+    /// The number of connections that were tried since the last good one.
     attempts: u32,
-    /// The provider has announced the end of the newest connection, which is not left before this.
+    /// The provider has announced the end of the newest connection, which is left no earlier than this.
     leaves_from: Option<Timestamp>,
 }
 
@@ -90,7 +89,7 @@ impl Reconnect {
         self.generation
     }
 
-    /// How many connections were tried in vain since the last good one.
+    /// The number of connections that were tried in vain since the last good one.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts
     }
@@ -132,7 +131,7 @@ impl Reconnect {
         self.attempts = 0;
     }
 
-    /// The provider gave a handle, or says that there is none now. An older one stays, for want of a better.
+    /// The provider gave a handle, or says that there is none now. Without a new handle the older one stays.
     pub(crate) fn update(
         &mut self,
         handle: Option<Sensitive<String>>,
@@ -153,7 +152,7 @@ impl Reconnect {
         }
     }
 
-    /// How many entries of the transcript the provider knows without being told.
+    /// The number of transcript entries that the provider knows without being told.
     pub(crate) fn recorded(&self) -> u64 {
         match &self.handle {
             Some(handle) if self.is_resuming => handle.recorded,
@@ -161,8 +160,8 @@ impl Reconnect {
         }
     }
 
-    /// The provider will end the connection. Returns when the next is opened at latest. A provider that announces the end of
-    /// each connection as it begins gets no other before the pause that a loss would have been followed by.
+    /// The provider will end the connection. Returns when the next is opened at latest. A provider that announces the end of each
+    /// connection as it begins gets the next one only after the pause that follows a loss.
     pub(crate) fn go_away(
         &mut self,
         now: Timestamp,
@@ -187,7 +186,7 @@ impl Reconnect {
         let is_good_at = self.ready_since.unwrap_or(now) + STABLE_AFTER;
         let attempt = self.attempts.saturating_add(1);
         if attempt > limits.reconnect_attempts_max {
-            // Another would not be tried: this one is kept until it is a good one, or the provider ends it.
+            // No other connection would be tried: this one is kept until it is a good one, or the provider ends it.
             return is_good_at;
         }
         is_good_at.min(now + pause(attempt, limits))
@@ -201,8 +200,8 @@ impl Reconnect {
                 .is_some_and(|since| is_stable(now.since(since)))
     }
 
-    /// Whether a quiet session may change to the next connection now, without losing anything. After others that came to
-    /// nothing, only a good connection is left before it has to be.
+    /// Whether a quiet session may change to the next connection now, without losing anything. After failed connections, only a good one
+    /// is left earlier than necessary.
     pub(crate) fn may_rotate(&self, can_resume: bool, now: Timestamp) -> bool {
         let is_current = self.handle.as_ref().is_some_and(|handle| handle.is_current);
         self.is_leaving()
@@ -235,7 +234,7 @@ impl Reconnect {
         }
     }
 
-    /// The newest connection came to an end, or to nothing.
+    /// The newest connection ended, or failed to open.
     pub(crate) fn lost(&mut self, reason: &LostReason, now: Timestamp, limits: &Limits) -> Verdict {
         let lived = self.ready_since.take().map(|since| now.since(since));
         self.leaves_from = None;
@@ -254,7 +253,7 @@ impl Reconnect {
             | LostReason::Dropped { .. }
             | LostReason::SetupTimeout
             | LostReason::SetupUnreadable => true,
-            // Nobody has read the handle where no connection came about.
+            // Without a connection, the provider has not read the handle.
             LostReason::Network { .. }
             | LostReason::NoWay { .. }
             | LostReason::Unauthorized

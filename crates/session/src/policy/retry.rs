@@ -13,7 +13,7 @@ const FIRST_DELAY_MS: u64 = 300;
 const DELAY_MS_MAX: u64 = 3_000;
 const JITTER_PERCENT: u64 = 20;
 
-/// What a decision about another attempt looks at.
+/// The input of a decision about another attempt.
 pub(crate) struct Failed<'a> {
     /// The attempt that failed; its number counts from 1.
     pub(crate) attempt: CallRef,
@@ -21,13 +21,13 @@ pub(crate) struct Failed<'a> {
     pub(crate) error: &'a CallError,
     pub(crate) mode: Mode,
     pub(crate) limits: &'a TurnLimits,
-    /// Until the turn's deadline.
+    /// The time until the turn's deadline.
     pub(crate) time_left: Duration,
     /// The jitter comes from its id.
     pub(crate) session: &'a SessionId,
 }
 
-/// How long to wait for the next attempt; `None` where there is to be none.
+/// The wait before the next attempt; `None` if there is to be none.
 pub(crate) fn retry_delay(failed: &Failed<'_>) -> Option<Duration> {
     let Failed {
         tool,
@@ -58,7 +58,7 @@ pub(crate) fn retry_delay(failed: &Failed<'_>) -> Option<Duration> {
     (delay < failed.time_left).then_some(delay)
 }
 
-/// A session's id is minted from randomness, so that a number made of it is as good as one minted beside it (FNV-1a).
+/// A session's id is minted from randomness, so a number derived from it is as good as a random one (FNV-1a).
 fn seed_of(session: &SessionId) -> u64 {
     session
         .as_str()
@@ -68,8 +68,8 @@ fn seed_of(session: &SessionId) -> u64 {
         })
 }
 
-/// A number that is the same for the same attempt of the same session and looks like any other otherwise: the mixing of
-/// SplitMix64, <https://prng.di.unimi.it/splitmix64.c>.
+/// A number that is the same for the same attempt of the same session, and otherwise looks random: the mixing of SplitMix64,
+/// <https://prng.di.unimi.it/splitmix64.c>.
 fn mixed(seed: u64, attempt: CallRef) -> u64 {
     let position = attempt
         .call

@@ -224,9 +224,11 @@ fn whoever_waits_for_an_attempt_asks_again_when_its_lease_ends() {
             b: client: ToolsComplete { tool_count: 1 }
             > calls function-call-2 write {"text":"a"}
             request call-2 write
-            call-2 is a repeat: SameEffectAsked
-            to model: function-call-2 CONFIRMATION_REQUIRED write was begun before, at 2026-11-18T11:06:50.100Z with {"text":"a"}, and nobody knows whether it happened. The user is being asked whether to do it again
+            call-2 is a repeat: SameEffectFinished
+            to model: function-call-2 ok {"x":1} (This was done before, at 2026-11-18T11:06:50.100Z, with {"text":"a"}. Nothing further was done now.)
             client: ToolsComplete { tool_count: 1 }
+            call-1 Withdrawn
+            client: confirmation result call-1 CONFLICT this was done meanwhile, and nothing more is asked
         "#]],
     );
 }

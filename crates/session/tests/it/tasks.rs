@@ -671,12 +671,84 @@ fn a_task_that_is_cancelled_between_two_attempts_makes_no_further_one() {
             record effect-1 Failed
             call-1 attempt 2 in 285 ms
             > task 1 cancelled
-            too late: NotDone
+            recorded: Running
             the user cancels call-1 by task: stopped
+            record effect-1 Failed
             call-1 has ended Cancelled
             > wait 2000
             > task 1
+            NotDone Task { is_read_only: true, is_external: false, progress: None, cancel_requested_at_unix_ms: Some(1795000000000), is_sent: false, is_deleted: false }
+        "#]],
+    );
+}
+
+#[test]
+fn a_task_that_is_tried_again_is_told_of_when_it_has_ended() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text crawl
+            turn 1 started
+            > calls function-call-1 crawl {"text":"a"}
+            client: ModelGenerating
+            request call-1 crawl
+            start call-1 crawl (effect-1) {"text":"a"}
+            call-1 is at work
+            to model: function-call-1 ok {"backgroundTaskId":"01a1ee565e00-90f84db520d5383c8334c6c5809484a0","note":"It was accepted and is still running; nothing has failed. You are told how it ends without asking for it: do not call it again for that.","state":"running","status":"accepted"}
+            client: ToolsComplete { tool_count: 1 }
+            > returns 1 transient
+            record effect-1 Failed
+            call-1 attempt 2 in 285 ms
+            > task 1
+            Running Task { is_read_only: true, is_external: false, progress: None, cancel_requested_at_unix_ms: None, is_sent: false, is_deleted: false }
+            > opens other by text
+            > other: text and now?
+            other: turn 1 started
+            > wait 2000
+            request call-1 crawl
+            start call-1 crawl (effect-1) {"text":"a"}
+            > returns 1/2 {"pages":3}
+            record effect-1 Succeeded
+            call-1 has ended
+            other: call-2 has ended
+            > other: says It is done.
+            other: client: ModelGenerating
+            other: client: Assistant piece "It is done."
+            > other: done
+            other: client: Assistant said "It is done."
+            other: turn 1 ended: calls 0 retrieval 0 refusals 0 repeats 0
+            other: client: TurnComplete { turn: 1 }
+            other: to model: late crawl ok {"pages":3}
+            > task 1
+            Done Task { is_read_only: true, is_external: false, progress: None, cancel_requested_at_unix_ms: None, is_sent: false, is_deleted: false }
+        "#]],
+    );
+}
+
+#[test]
+fn a_task_that_died_between_two_attempts_has_ended() {
+    check(
+        Mode::Text,
+        expect![[r#"
+            > text crawl
+            turn 1 started
+            > calls function-call-1 crawl {"text":"a"}
+            client: ModelGenerating
+            request call-1 crawl
+            start call-1 crawl (effect-1) {"text":"a"}
+            call-1 is at work
+            to model: function-call-1 ok {"backgroundTaskId":"01a1ee565e00-90f84db520d5383c8334c6c5809484a0","note":"It was accepted and is still running; nothing has failed. You are told how it ends without asking for it: do not call it again for that.","state":"running","status":"accepted"}
+            client: ToolsComplete { tool_count: 1 }
+            > returns 1 transient
+            record effect-1 Failed
+            call-1 attempt 2 in 285 ms
+            > killed
+            > wait 100
+            > task 1
             NotDone Task { is_read_only: true, is_external: false, progress: None, cancel_requested_at_unix_ms: None, is_sent: false, is_deleted: false }
+            > opens later by text
+            > later: text and now?
+            later: turn 1 started
         "#]],
     );
 }

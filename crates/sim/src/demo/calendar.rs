@@ -1,4 +1,4 @@
-//! Events that are moved or cancelled: which one is meant, and to when. Knows the calendar's tools, and nothing of other ones.
+//! Moves and cancellations of events: the event that is meant, and its new time. Knows the calendar's tools and no others.
 
 use super::memory::{Event, Sought};
 use super::phrases;
@@ -13,13 +13,13 @@ use super::{Draft, EVENT, Model, Reply, Stage, ask, say};
 use jiff::Zoned;
 use serde_json::{Value, json};
 
-/// Days in which an event is looked for where nobody says which.
+/// The days that are searched for an event without a known day.
 const DAYS_SEARCHED: i64 = 31;
 const EVENTS_MAX: usize = 50;
-/// Events that the user is given to choose from.
+/// The most events that the user may choose from.
 const CHOICES_MAX: usize = 3;
 
-/// Words that say what is done with an event, and what it is in general.
+/// Words for actions on events, and for events in general.
 const GENERAL: &[&str] = &[
     "cancel",
     "delete",
@@ -90,7 +90,7 @@ const GENERAL: &[&str] = &[
     "hello",
 ];
 
-/// Whether the words take back what the user is being asked about.
+/// Whether the words withdraw the change that the user is being asked about.
 pub(super) fn withdraws(text: &str) -> bool {
     let clauses = phrases::clauses(text);
     let patterns = [
@@ -103,7 +103,7 @@ pub(super) fn withdraws(text: &str) -> bool {
         .any(|clause| phrases::begins(clause, &patterns))
 }
 
-/// Whether the words give another time, or another guest, for what the user is being asked about.
+/// Whether the words give another time, or another guest, for the change that the user is being asked about.
 pub(super) fn changes_mind(text: &str, now: Option<&Zoned>) -> bool {
     let times = Times::read(text, now);
     let says = !times.is_empty()
@@ -126,7 +126,7 @@ pub(super) fn changes_mind(text: &str, now: Option<&Zoned>) -> bool {
     says && (points || corrects) && !text.trim_end().ends_with('?')
 }
 
-/// The words before ` to ` and a time, and those behind it, where something is moved.
+/// The words before and after the ` to ` that precedes a time, where an event is moved.
 fn parts(text: &str, now: Option<&Zoned>) -> (String, String) {
     let cut = text.match_indices(" to ").last();
     let split = cut.map(|(at, part)| (&text[..at], &text[at + part.len()..]));
@@ -138,13 +138,13 @@ fn parts(text: &str, now: Option<&Zoned>) -> (String, String) {
     }
 }
 
-/// Which event the first message speaks of.
+/// The event that the first message means.
 fn sought(tool: &str, text: &str, now: Option<&Zoned>) -> Sought {
     let (source, target) = parts(text, now);
     let is_moved = tool == MOVE_EVENT;
     let named = if is_moved { source.as_str() } else { text };
     let times = match is_moved && target.is_empty() {
-        // The time is the new one.
+        // The time in the message is the new one.
         true => Times::default(),
         false => Times::read(named, now),
     };
@@ -165,7 +165,7 @@ fn sought(tool: &str, text: &str, now: Option<&Zoned>) -> Sought {
     }
 }
 
-/// What the messages say of the new time. Of the first one only what stands behind `to`, where it has that.
+/// The new time in the messages. In a message with a ` to ` before a time, only the part after it gives day and hour.
 fn target(messages: &[String], now: Option<&Zoned>) -> Times {
     let times = messages.iter().map(|text| {
         let (_, target) = parts(text, now);
@@ -184,7 +184,7 @@ fn target(messages: &[String], now: Option<&Zoned>) -> Times {
 }
 
 impl Model {
-    /// Calls for a change of an event, once it is known which one and what the change is.
+    /// Calls for a change of an event, once the event and the change are known.
     pub(super) fn change_event(&mut self, mut draft: Draft, world: &World<'_>) -> Vec<Reply> {
         let now = world.now.as_ref();
         if draft.event.is_none() {
@@ -237,7 +237,7 @@ impl Model {
         }
     }
 
-    /// The event that the words mean, as far as events are known.
+    /// The event that the words mean, among the known ones.
     fn chosen(&self, draft: &Draft, now: Option<&Zoned>) -> Option<Event> {
         let newest = draft.messages.last()?;
         if !draft.choices.is_empty() {
@@ -273,7 +273,7 @@ impl Model {
         }
     }
 
-    /// Lists the events of the time that is meant, to find the one.
+    /// Lists the events of the meant time, to find the event.
     fn list_for(&mut self, draft: Draft, world: &World<'_>) -> Vec<Reply> {
         let now = world.now.as_ref();
         let first = draft.messages.first().map_or("", String::as_str);
@@ -314,7 +314,7 @@ impl Model {
         }
     }
 
-    /// The events are there, among which one was looked for.
+    /// Takes the listed events, among which the meant one is searched.
     pub(super) fn listed(
         &mut self,
         mut draft: Draft,
@@ -365,7 +365,7 @@ impl Model {
     }
 }
 
-/// Start and end of an event after the move. It keeps its length unless the words say another.
+/// Start and end of an event after the move. It keeps its length unless the words give another.
 fn moved(event: &Event, target: &Times, now: Option<&Zoned>) -> Option<(Zoned, Zoned)> {
     let old = times::parsed(&event.start, now)?;
     let start = target.moved(&old)?;

@@ -1,12 +1,12 @@
-//! Whole dialogues as scripts: what the user says, what the tools answer, and each call and word of the demo model between. The schemas
-//! are those that projects get.
+//! Whole dialogues as scripts: the user's words, the tools' answers, and the demo model's calls and words between them. The schemas are
+//! those that projects get.
 
 use super::*;
 
 const TODAY: &str = "You help.\n\n# Today\n\nIt is Saturday, 28 November 2026, 12:30 (Europe/Oslo, UTC+01:00; the user's time zone).\n\n\
     # Available Tools (v1)\n";
 
-/// A line of a script: `user:` or `gives:` (a result) goes in, everything else has to come out in this order.
+/// A line of a script: `user:` or `gives:` (a result) is input, all other lines have to come out in this order.
 fn check(tools: &[Declaration], instruction: &str, script: &str) {
     let world = World::read(instruction, tools);
     let mut model = Model::new();
@@ -52,7 +52,7 @@ fn check(tools: &[Declaration], instruction: &str, script: &str) {
     assert_eq!(shown.lines().collect::<Vec<_>>(), expected, "\n{shown}");
 }
 
-/// The tools of these folders, as a text model is declared them.
+/// The tools of these folders, as declared to a text model.
 fn declared(names: &[&str]) -> Vec<Declaration> {
     let tools = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/_optional");
     let read = |name: &&str| {
@@ -560,7 +560,7 @@ fn any_input_is_bounded() {
     World::read(&"## tool_1\n\"where is it\" asks ".repeat(50_000), &tools);
 }
 
-/// The page offers the first example of a guide, so that it has to lead somewhere.
+/// The page offers the first example of a guide, so it has to work.
 #[test]
 fn the_first_example_of_each_guide_leads_to_its_tool() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/_optional");
@@ -578,7 +578,7 @@ fn the_first_example_of_each_guide_leads_to_its_tool() {
     let tools = declared(&names);
     let mut instruction = TODAY.to_owned();
     for (tool, (_, guide)) in tools.iter().zip(&guided) {
-        // As the program writes them: beneath the tool's id, each heading a level down.
+        // The program writes guides below the tool's id, each heading a level down.
         let guide: String = guide
             .lines()
             .skip(1)
@@ -601,7 +601,7 @@ fn the_first_example_of_each_guide_leads_to_its_tool() {
         let mut model = Model::new();
         let replies = model.hear(&example.said, &world);
         let is_understood = match &replies[0] {
-            // The event that is to be changed is looked for first.
+            // The event to change is searched first.
             Reply::Call { name, .. } => {
                 *name == tool.name
                     || matches!(&model.stage, Stage::Finding(draft) if draft.tool == tool.name)

@@ -1,5 +1,5 @@
-//! Tools that a project brings itself: when they are meant, by the examples of their guides, and where their arguments stand, by names,
-//! types, enums and patterns of their declarations. Knows no tool by name.
+//! Tools of a project: finds the tool that a message means by the examples of its guide, and its arguments by names, types, enums and
+//! patterns of its declaration. Knows no tool by name.
 
 use super::phrases;
 use super::readers::emails;
@@ -11,21 +11,21 @@ use jiff::Zoned;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Number, Value};
 
-/// A message has to be as near to an example as this; the same sentence is at one.
+/// The least nearness of a message to an example; the same sentence has 1.
 const NEARNESS_MIN: f64 = 0.5;
-/// From here on the example counts more than what built-in tools are asked with.
+/// The nearness from which on the example precedes the phrases of built-in tools.
 const NEARNESS_SURE: f64 = 0.8;
-/// What it counts that the message has something of the form of the example's argument.
+/// The gain in nearness if the message has a word of the form of the example's argument.
 const FORM_WORTH: f64 = 0.25;
-/// Parameters of a tool that are looked for.
+/// The most parameters of a tool that are searched.
 const PARAMETERS_MAX: usize = 40;
 const PATTERN_BYTES_MAX: usize = 1_000;
 const PATTERN_COMPILED_BYTES_MAX: usize = 1 << 20;
 const VALUE_CHARACTERS_MAX: usize = 2_000;
-/// Words that are looked at for values.
+/// The most words that are searched for values.
 const WORDS_MAX: usize = 400;
 
-/// Words of tools' names that say what is done, not with what.
+/// Words of tools' names for the action, not for its object.
 const VERBS: &[&str] = &[
     "get", "lookup", "look", "find", "search", "list", "check", "fetch", "read", "show", "query",
     "up", "tool",
@@ -34,9 +34,9 @@ const VERBS: &[&str] = &[
 /// A tool that a message means.
 pub(super) struct Guided<'w> {
     pub(super) tool: &'w Declaration,
-    /// The example that says so, where there is one.
+    /// The example that the message resembles, if any.
     pub(super) example: Option<&'w Example>,
-    /// The message is so near to the example that no other tool can be meant.
+    /// Whether the message is so near to the example that no other tool can be meant.
     pub(super) is_sure: bool,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn meant<'w>(
     let offered = world.tools.iter().filter(|tool| is_offered(&tool.name));
     let mut named = offered.filter(|tool| is_named(&words, tool));
     let tool = named.next()?;
-    // Two that are named are none.
+    // If two tools are named, neither is meant.
     named.next().is_none().then_some(Guided {
         tool,
         example: None,
@@ -80,8 +80,8 @@ pub(super) fn meant<'w>(
     })
 }
 
-/// Twice the words that are in both, by the words of both; more where the message has what the example's argument looks like.
-/// Nothing where they share no word that says what it is about.
+/// Twice the shared words, divided by the words of both; more where the message has a word of the form of the example's argument. Zero
+/// where they share no word with a meaning.
 fn nearness(words: &[String], forms: &[String], example: &Example) -> f64 {
     let values: Vec<String> = texts(&example.arguments).flat_map(phrases::words).collect();
     let is_value =
@@ -123,7 +123,7 @@ fn texts(arguments: &Map<String, Value>) -> impl Iterator<Item = &str> {
     arguments.values().filter_map(Value::as_str)
 }
 
-/// What words with figures look like: `A-1001` is `A-0`.
+/// The forms of words with digits: `A-1001` is `A-0`.
 fn forms(text: &str) -> Vec<String> {
     codes(text).map(form).collect()
 }
@@ -143,7 +143,7 @@ fn form(code: &str) -> String {
     form
 }
 
-/// Words with figures in them, as they are written.
+/// Words with digits, as they are written.
 fn codes(text: &str) -> impl Iterator<Item = &str> {
     bare_words(text).filter(|word| word.chars().any(|sign| sign.is_ascii_digit()))
 }
@@ -154,7 +154,7 @@ fn bare_words(text: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| !word.is_empty())
 }
 
-/// Whether a question has all the words of a name that say what the tool is about, and the tool only looks things up by its name.
+/// Whether a question has all words of a tool's name that describe its subject, and the name only promises to look things up.
 fn is_named(words: &[String], tool: &Declaration) -> bool {
     let parts: Vec<String> = names_words(&tool.name);
     let reads = parts
@@ -177,7 +177,7 @@ fn is_named(words: &[String], tool: &Declaration) -> bool {
         && about.all(|part| words.iter().any(|word| same(part, word)))
 }
 
-/// `orderId`, `order_id` and `order-id` are `order` and `id`.
+/// The words of a name: `orderId`, `order_id` and `order-id` are `order` and `id`.
 fn names_words(name: &str) -> Vec<String> {
     let mut spaced = String::with_capacity(name.len() + 8);
     let mut was_lower = false;
@@ -191,7 +191,7 @@ fn names_words(name: &str) -> Vec<String> {
     phrases::words(&spaced)
 }
 
-/// The arguments that the messages have, the newest first, and the required parameters of which they have none.
+/// The arguments in the messages, the newest first, and the required parameters without one.
 pub(super) fn arguments(
     messages: &[String],
     answers: Option<&str>,
@@ -253,14 +253,14 @@ struct Parameter<'p> {
     name: &'p str,
     schema: &'p Value,
     is_required: bool,
-    /// It is the one that the tool requires.
+    /// Whether it is the only one that the tool requires.
     is_alone: bool,
     example: Option<&'p Example>,
     now: Option<&'p Zoned>,
 }
 
 impl Parameter<'_> {
-    /// In either form of a declaration: `string`, `STRING`, or a list of types.
+    /// The type in either form of a declaration: `string`, `STRING`, or a list of types.
     fn kind(&self) -> String {
         let kind = self.schema.get("type");
         let first =
@@ -268,7 +268,7 @@ impl Parameter<'_> {
         first.unwrap_or("string").to_lowercase()
     }
 
-    /// What a message has of it that was not about it alone.
+    /// Its value in a message that is not only about this parameter.
     fn read(&self, message: &str, taken: &[String]) -> Option<Value> {
         if let Some(choices) = self.schema.get("enum").and_then(Value::as_array) {
             return chosen(choices, message);
@@ -282,7 +282,7 @@ impl Parameter<'_> {
         }
     }
 
-    /// What a message is that was asked for it.
+    /// Its value in a message that answers the question for it.
     fn answered_by(&self, message: &str) -> Option<Value> {
         let plain = phrases::words(message);
         let says = |list: &[&str]| plain.iter().any(|word| list.contains(&word.as_str()));
@@ -319,7 +319,7 @@ impl Parameter<'_> {
         self.schema.get("format").and_then(Value::as_str)
     }
 
-    /// A pattern that this engine cannot read is none.
+    /// The pattern; `None` where this engine cannot read it.
     fn pattern(&self) -> Option<Regex> {
         let pattern = self.schema.get("pattern")?.as_str()?;
         let builder = (pattern.len() <= PATTERN_BYTES_MAX).then(|| RegexBuilder::new(pattern));
@@ -347,7 +347,7 @@ impl Parameter<'_> {
                 .filter(|number: &f64| number.is_finite())
                 .or_else(|| times::number(word)),
         };
-        // Beside its name, or the only one.
+        // A number beside its name, or the only one.
         let names = names_words(self.name);
         let near = words.iter().enumerate().find_map(|(index, word)| {
             let value = number(word).filter(fits)?;
@@ -371,7 +371,7 @@ impl Parameter<'_> {
         }
     }
 
-    /// Of texts alone: addresses, or one value.
+    /// A list of texts: several addresses, or one value.
     fn list(&self, message: &str) -> Option<Value> {
         let items = self.schema.get("items").unwrap_or(&Value::Null);
         let one = Parameter {
@@ -395,7 +395,7 @@ impl Parameter<'_> {
         if let Some(pattern) = self.pattern() {
             let mut whole = bare_words(message).filter(is_free);
             let word = whole.find(|word| pattern.is_match(word) && self.fits_length(word));
-            // A pattern that takes every word tells none from another.
+            // A pattern that matches every word distinguishes none.
             let tells = !bare_words("where is the thing").any(|word| pattern.is_match(word));
             return word.filter(|_| tells).map(str::to_owned).or_else(|| {
                 self.in_words(message, taken)
@@ -435,7 +435,7 @@ impl Parameter<'_> {
             && bound("maxLength").is_none_or(|most| length <= most)
     }
 
-    /// By the example's value, by the parameter's name, in quotation marks.
+    /// A value by the example's value, by the parameter's name, or in quotation marks.
     fn in_words(&self, message: &str, taken: &[String]) -> Option<String> {
         let is_free =
             |word: &&str| !taken.iter().any(|other| other == word) && self.fits_length(word);
@@ -443,7 +443,7 @@ impl Parameter<'_> {
         let value = self
             .example
             .and_then(|example| example.arguments.get(self.name)?.as_str());
-        // What the example's sentence has and its arguments do not say, where the one value has figures.
+        // Without arguments of the example, the word with digits in its sentence is the example's value.
         let from_sentence = || {
             let said = self
                 .example
@@ -498,7 +498,7 @@ impl Parameter<'_> {
         self.name_of_place(message).filter(|_| self.is_required)
     }
 
-    /// What stands behind the same word as the example's value does: `in Oslo` says that `in Bergen` is one.
+    /// The text after the word that precedes the example's value: `in Oslo` shows that `in Bergen` has one.
     fn like_example(&self, message: &str, value: &str) -> Option<String> {
         let said = &self.example?.said;
         let before = said
@@ -522,7 +522,7 @@ impl Parameter<'_> {
                 false => found.len() < length && !is_stop_word(&bare.to_lowercase()),
             };
             if !goes_on {
-                // A name that is typed in small letters is one word.
+                // A name in small letters is a single word.
                 if found.is_empty() && !bare.is_empty() && !is_stop_word(&bare.to_lowercase()) {
                     found.push(bare);
                 }
@@ -537,7 +537,7 @@ impl Parameter<'_> {
         (!found.is_empty() && self.fits_length(&found)).then_some(found)
     }
 
-    /// A name behind `in`, `at`, `for` or `of`, where the parameter is about one.
+    /// A name after `in`, `at`, `for` or `of`, if the parameter is about one.
     fn name_of_place(&self, message: &str) -> Option<String> {
         const NAMED: [&str; 9] = [
             "city", "place", "location", "town", "country", "name", "person", "customer", "address",
@@ -562,7 +562,7 @@ impl Parameter<'_> {
     }
 }
 
-/// The one of the choices that the message has in words.
+/// The choice whose words the message has.
 fn chosen(choices: &[Value], message: &str) -> Option<Value> {
     let plain = format!(" {} ", phrases::words(message).join(" "));
     let is_said = |choice: &&Value| match choice {
@@ -573,7 +573,7 @@ fn chosen(choices: &[Value], message: &str) -> Option<Value> {
         Value::Number(number) => plain.contains(&format!(" {number} ")),
         _ => false,
     };
-    // The longest, so that `not urgent` is not `urgent`.
+    // The longest choice, so that `not urgent` does not match as `urgent`.
     let said = choices.iter().take(1_000).filter(is_said);
     said.max_by_key(|choice| choice.as_str().map_or(0, str::len))
         .cloned()

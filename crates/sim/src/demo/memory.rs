@@ -1,5 +1,5 @@
-//! What a conversation has brought so far that the user may point at: slots, events, drafts, pictures, a list. Knows the results of
-//! the built-in tools, no sentence.
+//! The things in a conversation that the user may refer to: slots, events, drafts, pictures, a list. Knows the results of the built-in
+//! tools, and no sentence.
 
 use super::times::{Times, parsed, told};
 use super::words::alike;
@@ -7,12 +7,12 @@ use jiff::Zoned;
 use serde_json::Value;
 use std::collections::VecDeque;
 
-/// As many of a kind are remembered; the tools list no more.
+/// The most things of a kind that are remembered; the tools list no more.
 const KEPT_MAX: usize = 100;
-/// As many messages of the user go into what a person is told.
+/// The most messages of the user that are passed on to a person.
 const SAID_MAX: usize = 6;
 const SAID_CHARACTERS_MAX: usize = 400;
-/// As much of a title is said.
+/// The most characters of a title in an answer.
 const TITLE_CHARACTERS_MAX: usize = 80;
 
 /// A free time, as it was offered.
@@ -33,7 +33,7 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// `None` where it has no id by which it could be changed.
+    /// `None` where it has no id for a change.
     pub(super) fn of(value: &Value) -> Option<Self> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         let attendees = value.get("attendees").and_then(Value::as_array);
@@ -47,7 +47,7 @@ impl Event {
         })
     }
 
-    /// As it is named to the user.
+    /// The event's name for the user.
     pub(super) fn name(&self, now: Option<&Zoned>) -> String {
         let title = if self.title.is_empty() {
             "without a title"
@@ -58,7 +58,7 @@ impl Event {
         format!("“{title}”, {}", told(&self.start, &self.end, now))
     }
 
-    /// An occurrence's id has its time behind the series', after `/` in files and after `_` at Google.
+    /// Whether the event recurs. An occurrence's id has its time after the series' id, behind `/` in files and `_` at Google.
     pub(super) fn recurs(&self) -> bool {
         let last = self.id.rsplit_once(['/', '_']).map(|(_, last)| last);
         let is_time = |last: &str| {
@@ -69,10 +69,10 @@ impl Event {
     }
 }
 
-/// What tells one event from others in the words of a user.
+/// The marks in a user's words that distinguish an event from others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sought {
-    /// Words of its title, or of the names of those who come.
+    /// Words of its title, or of its guests' names.
     pub(super) words: Vec<String>,
     pub(super) times: Times,
 }
@@ -118,14 +118,14 @@ impl Sought {
 pub(super) struct Memory {
     pub(super) offers: Vec<Slot>,
     pub(super) events: Vec<Event>,
-    /// The event that was spoken of last.
+    /// The last event of the conversation.
     pub(super) focus: Option<Event>,
     /// Prompts for a picture, to choose from.
     pub(super) drafts: Vec<String>,
     pub(super) picture: Option<String>,
-    /// The last list that a tool gave, for putting it in order.
+    /// A tool's last list, for sorting it.
     pub(super) list: Vec<Value>,
-    /// What the user said last, the newest at the end.
+    /// The user's last messages, the newest at the end.
     pub(super) said: VecDeque<String>,
 }
 
@@ -138,13 +138,13 @@ impl Memory {
             .push_back(text.trim().chars().take(SAID_CHARACTERS_MAX).collect());
     }
 
-    /// The events that are meant.
+    /// The events that match.
     pub(super) fn sought(&self, sought: &Sought, now: Option<&Zoned>) -> Vec<Event> {
         let fitting = self.events.iter().filter(|event| sought.fits(event, now));
         fitting.cloned().collect()
     }
 
-    /// Takes over what a result holds.
+    /// Remembers the contents of a result.
     pub(super) fn learn(&mut self, tool: &str, data: &Value) {
         let list = |key: &str| {
             let list = data.get(key).and_then(Value::as_array);

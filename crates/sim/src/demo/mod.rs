@@ -1,5 +1,5 @@
-//! The demo model: rules, no AI. It talks about the records of a knowledge base through the tools that were declared
-//! to it, and says honestly what it cannot do. Knows no provider's protocol.
+//! The demo model: rules, no AI. It talks about the records of a knowledge base through its declared tools, and admits what it cannot do.
+//! Knows no provider's protocol.
 
 mod calendar;
 mod guided;
@@ -37,10 +37,10 @@ pub const SUGGESTIONS: [&str; 5] = [
     "Where is the Fram Museum?",
 ];
 
-/// One of those records: who serves it has them all.
+/// One of these records; a server that has it has them all.
 pub const RECORD: &str = "doc:ship_fram";
 
-/// What stands for the words of a user whom the demo model cannot understand.
+/// The transcript of speech that the demo model cannot recognise.
 pub const SPEECH_TRANSCRIPT: &str = "(speech, which the demo model cannot recognise)";
 
 /// One step of an answer.
@@ -51,31 +51,31 @@ pub enum Reply {
         name: String,
         args: Map<String, Value>,
     },
-    /// The answer goes on with [`Model::consult`] once the results of the calls are there.
+    /// The answer continues with [`Model::consult`] once the results of the calls have come.
     AwaitResults,
 }
 
-/// A call that is being made ready, with what the user has said for it.
+/// A call in preparation, with the user's messages for it.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Draft {
     tool: String,
-    /// The example of a guide that led to it; of the project's own tools.
+    /// The guide's example that led to it; only for tools of the project.
     example: Option<Example>,
-    /// The newest at the end.
+    /// The messages, the newest at the end.
     messages: Vec<String>,
-    /// What the newest call of it was made with.
+    /// The arguments of its newest call.
     arguments: Map<String, Value>,
-    /// Of a change of an event: which one.
+    /// The event to change, if the call changes one.
     event: Option<Event>,
-    /// Events among which the user is to choose.
+    /// Events that the user may choose from.
     choices: Vec<Event>,
-    /// The parameter that the user was asked for last.
+    /// The last parameter that the user was asked for.
     asked: Option<String>,
-    /// How often the user was asked.
+    /// The number of questions to the user.
     rounds: usize,
 }
 
-/// What the model is in the middle of.
+/// The model's current activity.
 #[derive(Clone, Debug, Default, PartialEq)]
 enum Stage {
     #[default]
@@ -85,14 +85,14 @@ enum Stage {
     Parting {
         farewell: String,
     },
-    /// A call was made; a draft of it can be made again in other words.
+    /// A call was made; its draft can be repeated in other words.
     Using {
         tool: String,
         draft: Option<Draft>,
     },
-    /// The events are being listed, to find the one that is to be changed.
+    /// The events are being listed, to find the one to change.
     Finding(Draft),
-    /// The user was asked for something.
+    /// The user was asked for an argument.
     Asking(Draft),
 }
 
@@ -101,16 +101,16 @@ enum Stage {
 pub struct Model {
     stage: Stage,
     rude_inputs: u32,
-    /// The record that was spoken of last.
+    /// The last record of the conversation.
     topic: Option<Record>,
     memory: Memory,
     /// A change that the user is being asked about.
     proposal: Option<Draft>,
-    /// What the user is still asked about from before, as far as is known.
+    /// Earlier changes that the user is still asked about, as far as known.
     asked_before: Vec<Map<String, Value>>,
-    /// The tool that a choice among what was offered last is for.
+    /// The tool for a choice among the last offers.
     choice_for: Option<&'static str>,
-    /// What the user said last.
+    /// The user's last words.
     heard: String,
 }
 
@@ -118,7 +118,7 @@ const SEARCH: &str = "kb_search";
 const GET: &str = "kb_get";
 const END: &str = "end_voice_session";
 const IGNORE: &str = "ignore_user";
-/// Tools that have ways of their own here, or none.
+/// Tools with special handling here, or without any.
 const OWN: [&str; 6] = [
     SEARCH,
     GET,
@@ -132,21 +132,21 @@ const FAREWELL: &str = "Goodbye, and fair winds!";
 const SHUNNED: &str =
     "I asked for a friendlier tone. I am taking a break from this conversation now.";
 const BLOCK_SECONDS: u32 = 300;
-/// Hits among which the one is chosen whose words fit best.
+/// The hits from which the one with the best matching words is chosen.
 const HITS_MAX: usize = 5;
-/// As much of a message is looked at.
+/// The most characters of a message that are read.
 const HEARD_CHARACTERS_MAX: usize = 10_000;
-/// Messages that one call may be put together from.
+/// The most messages that one call is made from.
 const MESSAGES_MAX: usize = 8;
-/// How often the user is asked for one call before it is left.
+/// The most questions to the user for one call before it is given up.
 const ROUNDS_MAX: usize = 3;
-/// Questions from before that a denial is looked for among.
+/// The most earlier questions that a denial is matched with.
 const QUESTIONS_MAX: usize = 8;
-/// Examples that are named to a user who asks what there is.
+/// The most examples in the answer to a user who asks for help.
 const EXAMPLES_MAX: usize = 2;
-/// A longer example is none to name.
+/// The most characters of such an example.
 const EXAMPLE_CHARACTERS_MAX: usize = 80;
-/// What a parameter is called that stands for the choice of an event.
+/// The name of the parameter for the choice of an event.
 const EVENT: &str = "event";
 
 impl Model {
@@ -154,7 +154,7 @@ impl Model {
         Self::default()
     }
 
-    /// The user typed something, or the program tells something.
+    /// Takes a message: the user's words, or notices of the program.
     pub fn hear(&mut self, text: &str, world: &World<'_>) -> Vec<Reply> {
         let message = messages::read(text);
         let mut told = Vec::new();
@@ -169,7 +169,7 @@ impl Model {
             false => message.words,
         };
         if words.is_empty() && !told.is_empty() {
-            // What the user was asked for is still open.
+            // The question to the user is still open.
             if !matches!(self.stage, Stage::Asking(_)) {
                 self.stage = Stage::Idle;
             }
@@ -182,7 +182,7 @@ impl Model {
         replies
     }
 
-    /// Several messages in the user's place, to which no answer came: the last is answered, with what the program tells in all.
+    /// Takes several messages of the user without an answer between them: answers the last, and the notices of all.
     pub fn hear_parts(&mut self, parts: &[String], world: &World<'_>) -> Vec<Reply> {
         let has_words = |part: &String| !messages::read(part).words.is_empty();
         let last = parts.iter().rposition(has_words);
@@ -192,7 +192,7 @@ impl Model {
         self.hear(&heard.join("\n\n"), world)
     }
 
-    /// The user spoke, which nobody here understands.
+    /// Takes speech, which is not recognised here.
     pub fn hear_speech(&mut self) -> Vec<Reply> {
         self.stage = Stage::Idle;
         say(format!(
@@ -201,7 +201,7 @@ impl Model {
         ))
     }
 
-    /// The results of the calls that the last answer waited for, by tool and in the order of their arrival.
+    /// Takes the results of the calls that the last answer waited for: tool and result, in the order of their arrival.
     pub fn consult(&mut self, results: &[(String, Value)], world: &World<'_>) -> Vec<Reply> {
         let outcome = results.last().map_or(
             Outcome::Failure("no result came back".to_owned()),
@@ -217,7 +217,7 @@ impl Model {
         }
     }
 
-    /// Takes over what the program tells.
+    /// Remembers the contents of a notice.
     fn note(&mut self, notice: &Notice) {
         let (tool, outcome) = match notice {
             Notice::Approved { tool, fate } => match fate {
@@ -230,7 +230,7 @@ impl Model {
                 let before = self.asked_before.iter();
                 let mut before = before.map(|asked| is_part(asked, arguments));
                 if let Some(index) = before.position(|is_meant| is_meant) {
-                    // The question that came after it is still open.
+                    // The question after it is still open.
                     self.asked_before.remove(index);
                     return;
                 }
@@ -312,7 +312,7 @@ impl Model {
                 self.begin(WEB_SEARCH, None, text, world)
             }
             Request::Question(question) => self.search(question, world),
-            // Everything else was answered above.
+            // The other requests were answered above.
             _ => match skills::meant(text, Sureness::Said, |_| true) {
                 Some(skill) => say(format!(
                     "I cannot do that here: no tool {} was declared to me.",
@@ -323,7 +323,7 @@ impl Model {
         }
     }
 
-    /// Whether the words choose among what was offered, or agree to it.
+    /// Whether the words choose among the offers, or accept them.
     fn is_choice(&self, text: &str, world: &World<'_>) -> bool {
         let count = self.memory.offers.len().max(self.memory.drafts.len());
         let agrees = phrases::clauses(text).iter().any(|clause| {
@@ -345,7 +345,7 @@ impl Model {
             && (readers::picked(text, count).is_some() || agrees && count == 1 || says_hour())
     }
 
-    /// The user is being asked about a change, and comes back to it in words.
+    /// Handles words about a change that the user is being asked about.
     fn reconsider(&mut self, text: &str, world: &World<'_>) -> Option<Vec<Reply>> {
         let proposal = self.proposal.as_ref()?;
         if rules::is_yes(text) {
@@ -389,7 +389,7 @@ impl Model {
         self.pursue(draft, world)
     }
 
-    /// The user answers what was asked for. `None` where something else was said instead.
+    /// Takes the user's answer to a question. `None` where the words are about something else.
     fn go_on(
         &mut self,
         mut draft: Draft,
@@ -408,7 +408,7 @@ impl Model {
             return None;
         }
         let meant = skills::meant(text, Sureness::Said, |tool| world.has(tool));
-        // Of an event that is not there yet, to be moved is to begin at another time.
+        // For an event that does not exist yet, moving it means another start.
         let corrects = |skill: &&Skill| {
             skill.tool == draft.tool || skill.tool == MOVE_EVENT && draft.tool == CREATE_EVENT
         };
@@ -428,7 +428,7 @@ impl Model {
         Some(self.pursue(draft, world))
     }
 
-    /// Whether a message has all that a call needs, so that it is a matter of its own.
+    /// Whether a message has all arguments of a call, so that it is a request of its own.
     fn is_whole(&self, tool: &str, text: &str, world: &World<'_>) -> bool {
         let alone = Draft {
             tool: tool.to_owned(),
@@ -447,7 +447,7 @@ impl Model {
         }
     }
 
-    /// The names of what a draft still needs.
+    /// The names of the arguments that a draft still lacks.
     fn missing(&self, draft: &Draft, world: &World<'_>) -> Vec<String> {
         match skills::of_tool(&draft.tool) {
             Some(skill) => {
@@ -461,7 +461,7 @@ impl Model {
         }
     }
 
-    /// The arguments that the words have, and what the user is to be asked for.
+    /// The arguments in the words, and the parameters that the user is to be asked for.
     fn filled(
         &self,
         skill: &'static Skill,
@@ -559,7 +559,7 @@ impl Model {
         ask(world.tools, &tool, arguments)
     }
 
-    /// A call has its result.
+    /// Takes the result of a call.
     fn used(
         &mut self,
         tool: &str,
@@ -634,7 +634,7 @@ impl Model {
         let Some((_, found)) = best else {
             return unknown();
         };
-        // A passage without a word of the question is of something else: it is neither read nor named.
+        // A passage without a word of the question has another subject: it is neither read nor named.
         if !found.record.text.is_empty() && question.coverage(&found.record) == 0 {
             return unknown();
         }
@@ -651,7 +651,7 @@ impl Model {
     fn fetched(&mut self, question: &Question, found: Found, outcome: Outcome) -> Vec<Reply> {
         let record = match outcome.ended() {
             Ok(data) => results::record(&data, &found.record),
-            // The search brought a passage already; that is what there is.
+            // The search returned a passage already, which is used.
             Err(_) => found.record,
         };
         self.tell(question, record)
@@ -665,7 +665,7 @@ impl Model {
         say(answer)
     }
 
-    /// The search was refused: answer with what is known already, if that speaks of what was asked.
+    /// Answers after a refused search from the known record, if that is about the question.
     fn make_do(&self, question: &Question, problem: &str) -> Vec<Reply> {
         let known = self.topic.as_ref();
         match known.and_then(|topic| question.answer_from(topic)) {
@@ -755,7 +755,7 @@ impl Draft {
         }
     }
 
-    /// The arguments of a tool of the project, and what is missing; `None` where it is not declared.
+    /// The arguments of a project's tool, and the missing ones; `None` where the tool is not declared.
     fn guided(&self, world: &World<'_>) -> Option<(Map<String, Value>, Vec<String>)> {
         let tool = world.tool(&self.tool)?;
         let answers = self.answered();
@@ -770,7 +770,7 @@ impl Draft {
     }
 }
 
-/// The built-in tool whose guide has this very sentence.
+/// The built-in tool whose guide has exactly this sentence.
 fn said_in_guide(text: &str, world: &World<'_>) -> Option<&'static str> {
     let words = phrases::words(text);
     let is_said = |example: &&Example| phrases::words(&example.said) == words;
@@ -778,7 +778,7 @@ fn said_in_guide(text: &str, world: &World<'_>) -> Option<&'static str> {
     said.find_map(|example| Some(skills::of_tool(&example.tool)?.tool))
 }
 
-/// Whether a call that was denied was made with these arguments. The program adds those that have defaults.
+/// Whether these are the arguments of a denied call, to which the program adds those with defaults.
 fn is_part(arguments: &Map<String, Value>, denied: &Value) -> bool {
     !arguments.is_empty()
         && arguments
@@ -786,7 +786,7 @@ fn is_part(arguments: &Map<String, Value>, denied: &Value) -> bool {
             .all(|(name, value)| denied.get(name) == Some(value))
 }
 
-/// Leaves only pages that have a word of what was asked: the others are not to be cited.
+/// Keeps only pages with a word of the question; other pages are not to be cited.
 fn keep_fitting(data: &mut Value, messages: &[String]) {
     let question = Question::new(messages.first().map_or("", String::as_str));
     if let Some(pages) = data.get_mut("results").and_then(Value::as_array_mut) {
@@ -794,13 +794,13 @@ fn keep_fitting(data: &mut Value, messages: &[String]) {
     }
 }
 
-/// As much of a message as is looked at.
+/// The part of a message that is read.
 fn cut(text: &str) -> &str {
     let end = text.char_indices().nth(HEARD_CHARACTERS_MAX);
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-/// A farewell is the answer to the result; a refusal is said as what it is.
+/// Answers the result with the farewell, or with the refusal.
 fn part_with(farewell: String, outcome: Outcome) -> Vec<Reply> {
     match outcome.ended() {
         Ok(data) => {
@@ -823,7 +823,7 @@ fn guidance(world: &World<'_>) -> String {
     }
 }
 
-/// What the user can ask, as the guides of the tools have it.
+/// The answer to a user who asks for help, from the guides of the tools.
 fn offer(world: &World<'_>) -> String {
     match examples(world).as_slice() {
         [] => format!("You can ask me: {}", SUGGESTIONS[0]),
@@ -831,7 +831,7 @@ fn offer(world: &World<'_>) -> String {
     }
 }
 
-/// Examples of guides that lead to a call here, of one tool each, those of the project's own tools first.
+/// Examples of guides that lead to a call here: one for each tool, the project's own tools first.
 fn examples<'w>(world: &'w World<'_>) -> Vec<&'w str> {
     let is_offered = |tool: &str| !OWN.contains(&tool);
     let leads = |example: &&Example| {
@@ -843,7 +843,7 @@ fn examples<'w>(world: &'w World<'_>) -> Vec<&'w str> {
             && (is_own && skill.is_none() || skill.is_some_and(|skill| skill.tool == example.tool))
     };
     let mut found: Vec<&Example> = Vec::new();
-    // What is asked about changes nothing, and is the better beginning.
+    // A question changes nothing, so questions come first.
     for (own, asks) in [(true, true), (true, false), (false, true), (false, false)] {
         for example in world.examples.iter().filter(leads) {
             let is_own = skills::of_tool(&example.tool).is_none();
@@ -868,7 +868,7 @@ fn say(text: impl Into<String>) -> Vec<Reply> {
     vec![Reply::Say(text.into())]
 }
 
-/// A call and, where it does not block, a word to the user meanwhile.
+/// A call, and, if it does not block, some words to the user meanwhile.
 fn ask(tools: &[Declaration], name: &str, args: Map<String, Value>) -> Vec<Reply> {
     let mut replies = call(name, args);
     let waits = tools.iter().any(|tool| tool.name == name && !tool.blocking);

@@ -1,6 +1,6 @@
-//! A message as clauses of plain words, and patterns that say how a clause begins. Knows English openings, nothing of tools.
+//! A message as clauses of plain words, and patterns for the beginnings of clauses. Knows English openings, nothing of tools.
 
-/// Words that stand before what somebody asks for.
+/// Words before the actual request.
 const OPENINGS: &[&str] = &[
     "please",
     "hello",
@@ -58,13 +58,13 @@ const OPENINGS: &[&str] = &[
     "in that case",
 ];
 const OPENINGS_MAX: usize = 8;
-/// Clauses that are looked at, and the words of each.
+/// The most clauses that are read, and the most words of each.
 const CLAUSES_MAX: usize = 24;
 const WORDS_MAX: usize = 60;
-/// As many words may stand where a pattern has `..`.
+/// The most words in place of `..` in a pattern.
 const GAP_WORDS_MAX: usize = 8;
 
-/// Words for one thing, which patterns name in capitals.
+/// Classes of words, which patterns name in capitals.
 const CLASSES: &[(&str, &str)] = &[
     (
         "EVENT",
@@ -89,7 +89,7 @@ const CLASSES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The clauses of a message, each without the words before what is asked for.
+/// The clauses of a message, each without the words before the request.
 pub(super) fn clauses(text: &str) -> Vec<Vec<String>> {
     let mut clauses = Vec::new();
     let mut start = 0;
@@ -98,7 +98,7 @@ pub(super) fn clauses(text: &str) -> Vec<Vec<String>> {
         .filter(|(_, sign)| ".!?;,:\n".contains(*sign));
     let ends = signs.map(|(index, sign)| (index, index + sign.len_utf8()));
     for (end, next) in ends.chain([(text.len(), text.len())]) {
-        // A sign within a word, as in `10:00` or `a.b`, ends nothing.
+        // A sign inside a word, as in `10:00` or `a.b`, ends no clause.
         let is_inner = text[next..].starts_with(|sign: char| !sign.is_whitespace());
         if is_inner && !text[end..].starts_with('\n') {
             continue;
@@ -115,7 +115,7 @@ pub(super) fn clauses(text: &str) -> Vec<Vec<String>> {
     clauses
 }
 
-/// Lower case, without apostrophes.
+/// The words in lower case, without apostrophes.
 pub(super) fn words(text: &str) -> Vec<String> {
     text.split(|sign: char| !(sign.is_alphanumeric() || "'’".contains(sign)))
         .map(|word| word.replace(['\'', '’'], "").to_lowercase())
@@ -136,8 +136,8 @@ fn without_opening(words: Vec<String>) -> Vec<String> {
     rest.to_vec()
 }
 
-/// Whether a clause begins as one of the patterns says. `a|b` is either word, `a_b` both in this order, `..` some words or none, and
-/// `$` the end.
+/// Whether a clause begins like one of the patterns. `a|b` is either word, `a_b` both in this order, `..` some words or none, and `$` the
+/// end.
 pub(super) fn begins(clause: &[String], patterns: &[&str]) -> bool {
     patterns.iter().any(|pattern| {
         let parts: Vec<&str> = pattern.split(' ').collect();
@@ -164,7 +164,7 @@ fn choices(part: &str) -> impl Iterator<Item = &str> {
         .flat_map(move |choice| class(choice).map_or(choice, |(_, words)| words).split('|'))
 }
 
-/// The words behind these.
+/// The words after this beginning.
 fn without<'w>(words: &'w [String], beginning: &str) -> Option<&'w [String]> {
     let mut left = words;
     for word in beginning.split(' ') {

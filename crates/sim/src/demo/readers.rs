@@ -1,5 +1,5 @@
-//! Where the arguments of the built-in tools stand in a user's words: a function for each parameter. Knows no sentence that asks for
-//! a tool, and nothing of what comes of a call.
+//! Reads the arguments of the built-in tools from a user's words: one function for each parameter. Knows no phrase that requests a tool,
+//! and nothing of a call's outcome.
 
 use super::memory::Slot;
 use super::phrases;
@@ -9,7 +9,7 @@ use super::world::{self, quotations};
 use jiff::Zoned;
 use serde_json::{Map, Value, json};
 
-/// Days that are looked at where nobody says which.
+/// The days that are searched without a known day.
 const DAYS_USUAL: i64 = 7;
 const ATTENDEES_MAX: usize = 50;
 const TITLE_CHARACTERS_MAX: usize = 200;
@@ -68,7 +68,7 @@ pub(super) fn quotation(text: &str) -> Option<&str> {
     quotations(text).next()
 }
 
-/// E-mail addresses as they stand in a text.
+/// The e-mail addresses in a text.
 pub(super) fn emails(text: &str) -> impl Iterator<Item = Value> + '_ {
     let words = text.split(|sign: char| sign.is_whitespace() || "<>()[]\"“”,;:".contains(sign));
     let words = words.map(|word| word.trim_matches(|sign: char| !sign.is_alphanumeric()));
@@ -83,7 +83,7 @@ pub(super) fn emails(text: &str) -> impl Iterator<Item = Value> + '_ {
 
 // The calendar.
 
-/// The slot that is meant: by its place, or by an hour within it.
+/// The meant slot: by its place in the list, or by an hour within it.
 fn slot(heard: &Heard<'_>, known: &Known<'_>) -> Option<Slot> {
     let offers = &known.memory.offers;
     let by_place = heard.find(|text| picked(text, offers.len()));
@@ -97,7 +97,7 @@ pub(super) fn start_time(heard: &Heard<'_>, known: &Known<'_>) -> Option<Value> 
         let said = said.and_then(|start| heard.times.moved(&start));
         return Some(said.map_or(slot.start, |start| written(&start)).into());
     }
-    // An hour without a day belongs to a slot that was offered.
+    // An hour without a day belongs to an offered slot.
     let hour = heard.times.says_hour() && !heard.times.says_day();
     let offered = known
         .memory
@@ -148,7 +148,7 @@ pub(super) fn attendees(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
     (!found.is_empty()).then(|| found.into())
 }
 
-/// In quotation marks, behind `called`, or made of what it is and who comes.
+/// The title in quotation marks, after `called`, or made of the kind of event and its guests.
 pub(super) fn title(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
     let cut = |text: &str| -> Value {
         text.chars()
@@ -197,7 +197,7 @@ pub(super) fn title(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
     let words = phrases::words(first);
     let kind = words.iter().find(|word| KINDS.contains(&word.as_str()));
     let mut title = kind.map_or_else(|| "Meeting".to_owned(), |kind| capital(kind));
-    // “the project review”: the word before it says which one.
+    // In “the project review” the word before the noun specifies it.
     let people = first
         .split_once(" with ")
         .map(|(_, rest)| rest)
@@ -228,7 +228,7 @@ pub(super) fn title(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
     Some(cut(&title))
 }
 
-/// A word behind a name that is none of it.
+/// Whether a word after a name does not belong to it.
 fn ends_name(word: &str) -> bool {
     const WORDS: [&str; 12] = [
         "on", "at", "with", "for", "from", "and", "in", "next", "this", "about", "please", "invite",
@@ -271,7 +271,7 @@ fn free_range(heard: &Heard<'_>, known: &Known<'_>) -> Option<(Zoned, Zoned)> {
         .times
         .range(now)
         .or_else(|| times::days_from(now?, DAYS_USUAL))?;
-    // What is over is not free.
+    // Past time is not free.
     let (start, end) = said;
     let (soonest, _) = now
         .and_then(|now| times::days_from(now, 1))
@@ -337,7 +337,7 @@ pub(super) fn whole_series(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
 
 // Contacts and lists.
 
-/// Behind a colon or a line's end, in quotation marks, or the whole where it holds what is looked for.
+/// The text after a colon or a line's end, in quotation marks, or the whole message if it holds contacts.
 pub(super) fn contact_text(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
     let text = heard.newest().trim();
     let holds = |text: &str| {
@@ -362,7 +362,7 @@ pub(super) fn region(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
     })
 }
 
-/// Words that name a field and say which end of it is the better one.
+/// Words that name a field, and its better end.
 const SUPERLATIVES: &[(&str, &str, &str)] = &[
     ("cheapest", "price", "lowest"),
     ("dearest", "price", "highest"),
@@ -420,7 +420,7 @@ pub(super) fn criteria(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
     })
 }
 
-/// A list in JSON, one of names and numbers behind a colon, or the last list that a tool gave.
+/// A list in JSON, a list of names and numbers after a colon, or a tool's last list.
 pub(super) fn items(heard: &Heard<'_>, known: &Known<'_>) -> Option<Value> {
     let field = known.arguments.get("criteria")?[0]["field"].as_str()?;
     let read = |text: &str| {
@@ -468,7 +468,7 @@ fn named_number(part: &str, field: &str) -> Option<Value> {
     (!name.is_empty()).then_some(Value::Object(item))
 }
 
-/// The number behind a word, as in `the last three`.
+/// The number after a word, as in `the last three`.
 pub(super) fn counted_behind(heard: &Heard<'_>, word: &str) -> Option<i64> {
     heard.find(|text| {
         let words = phrases::words(text);
@@ -523,7 +523,7 @@ pub(super) fn date_format(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
     Some(format.into())
 }
 
-/// The zone of a place behind `in` or `to`, or an IANA name.
+/// The zone of a place after `in` or `to`, or an IANA name.
 pub(super) fn zone(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
     heard.find(|text| {
         let words: Vec<&str> = text
@@ -566,7 +566,7 @@ pub(super) fn context_fields(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> 
         .filter(|(_, words)| heard.says(words))
         .map(|(field, _)| *field)
         .collect();
-    // What is known of the user is more than who it is.
+    // With `know` the user asks for more than these fields.
     (!fields.is_empty() && !heard.says(&["know"])).then(|| fields.into())
 }
 
@@ -636,7 +636,7 @@ pub(super) fn urgency(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
 
 // Pictures and the web.
 
-/// What stands behind the words that ask for a picture.
+/// The text after the words that request a picture.
 pub(super) fn subject(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
     heard.find(shown_thing).or_else(|| {
         let said = heard.newest().trim();
@@ -656,7 +656,7 @@ fn shown_thing(text: &str) -> Option<Value> {
             .trim_end_matches(" please");
         (!rest.is_empty()).then(|| rest.into())
     };
-    // A logo is a part of what is shown; a picture is not.
+    // A logo is part of the subject; the word picture is not.
     let kinds = ["a logo ", "an icon ", "a poster "];
     if let Some(at) = kinds.iter().find_map(|kind| text.find(kind)) {
         return end(&text[at..]);
@@ -727,7 +727,7 @@ pub(super) fn picture_count(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
     })
 }
 
-/// An address or an id that the words have, or the picture that was there last.
+/// An address or an id in the words, or the last picture.
 pub(super) fn image_url(heard: &Heard<'_>, known: &Known<'_>) -> Option<Value> {
     let named = heard.find(|text| {
         let words = text
@@ -744,7 +744,7 @@ pub(super) fn image_url(heard: &Heard<'_>, known: &Known<'_>) -> Option<Value> {
     named.or_else(|| known.memory.picture.as_deref().map(Value::from))
 }
 
-/// What is to be searched for, without the words that ask for the search.
+/// The search terms, without the words that request the search.
 pub(super) fn query(heard: &Heard<'_>, _: &Known<'_>) -> Option<Value> {
     const ASKING: [&str; 22] = [
         "please", "can", "could", "you", "search", "look", "check", "browse", "find", "google",

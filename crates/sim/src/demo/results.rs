@@ -1,5 +1,5 @@
-//! What came back from a tool, however it is wrapped: a record, a list of hits, or a failure in words; and what the user is told of it.
-//! Knows the conventions of function responses, of knowledge bases, and the results of the built-in tools.
+//! Reads a tool's result, however it is wrapped: a record, a list of hits, or a failure in words; and tells it to the user. Knows the
+//! conventions of function responses, of knowledge bases, and the results of the built-in tools.
 
 use super::memory::Event;
 use super::skills::{CANCEL_EVENT, CREATE_EVENT, LIST_EVENTS, MOVE_EVENT, WEB_SEARCH};
@@ -8,22 +8,22 @@ use super::words::{self, Record, shortened, to_user};
 use jiff::Zoned;
 use serde_json::Value;
 
-/// As many things of a list are told.
+/// The most things of a list that are told.
 const TOLD_MAX: usize = 3;
-/// As many fields of a result that nobody knows are told.
+/// The most fields of an unknown result that are told.
 const FIELDS_MAX: usize = 8;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Outcome {
     Success(Value),
-    /// The user is asked first; with what there is to say beside that.
+    /// The user is asked first; the text is an additional message, if any.
     Asked(Option<String>),
-    /// Why not, in words.
+    /// The reason in words.
     Failure(String),
 }
 
 impl Outcome {
-    /// What there is, or why there is nothing.
+    /// The data, or the reason why there is none.
     pub(super) fn ended(self) -> Result<Value, String> {
         match self {
             Self::Success(data) => Ok(data),
@@ -53,13 +53,13 @@ pub(super) fn read(response: &Value) -> Outcome {
         let is_plain = message.contains("runs only after the user has confirmed it")
             && !message.contains("nobody can be asked");
         return match message.contains("be asked") && !message.contains("being asked") {
-            // Nobody is asked, so that nothing waits.
+            // The user is not asked, so nothing waits.
             true => Outcome::Failure(message),
             false => Outcome::Asked((!is_plain).then_some(message)),
         };
     }
     let output = response.get("output").unwrap_or(response);
-    // An envelope without data has none.
+    // An envelope without `data` has no data.
     let is_envelope =
         output.get("ok").is_some_and(Value::is_boolean) && output.get("meta").is_some();
     let whole = if is_envelope { &Value::Null } else { output };
@@ -85,7 +85,7 @@ pub(super) fn hits(data: &Value) -> Vec<Found> {
     .collect()
 }
 
-/// A record; what it lacks comes from what was known of it before.
+/// A record; missing fields are taken from the known record.
 pub(super) fn record(data: &Value, known: &Record) -> Record {
     let or = |text: String, other: &str| {
         if text.is_empty() {
@@ -143,7 +143,7 @@ pub(super) fn told(tool: &str, outcome: &Outcome, now: Option<&Zoned>) -> String
     }
 }
 
-/// The fields of a result that has but a few of them; everything else as it is.
+/// The fields of a result that has only a few; any other result as it is.
 fn fields_told(tool: &str, data: &Value) -> String {
     let plain = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
@@ -153,7 +153,7 @@ fn fields_told(tool: &str, data: &Value) -> String {
     match data {
         Value::Null => format!("{tool} is done."),
         Value::String(text) => format!("{tool} answered: {text}"),
-        // What a tool has to say in words is its answer.
+        // An answer in words is told as it is.
         Value::Object(fields) if fields.get("answer").is_some_and(Value::is_string) => {
             text_of(data, &["answer"])
         }
@@ -176,7 +176,7 @@ fn fields_told(tool: &str, data: &Value) -> String {
 
 type Tell = fn(&Value, Option<&Zoned>) -> Option<String>;
 
-/// What is told of the results of the built-in tools. `None` where a result has another form.
+/// The sentences for results of the built-in tools. `None` where a result has another form.
 const TOLD: &[(&str, Tell)] = &[
     ("calendar_get_availability", free),
     (LIST_EVENTS, planned),
@@ -220,7 +220,7 @@ fn list<'v>(value: &'v Value, key: &str) -> Option<&'v Vec<Value>> {
     value.get(key)?.as_array()
 }
 
-/// The first few, numbered, and how many there are beside them.
+/// The first few, numbered, and the number of the others.
 fn numbered<T>(things: &[T], tell: impl Fn(&T) -> String) -> String {
     let told: Vec<String> = things
         .iter()
@@ -260,7 +260,7 @@ fn free(data: &Value, now: Option<&Zoned>) -> Option<String> {
     })
 }
 
-/// An event as it is named to the user.
+/// The event's name for the user.
 fn event_name(event: &Value, now: Option<&Zoned>) -> String {
     Event::of(event).map_or_else(|| "something".to_owned(), |event| event.name(now))
 }
@@ -435,7 +435,7 @@ fn pictures(data: &Value, _: Option<&Zoned>) -> Option<String> {
     })
 }
 
-/// The best page, with its title and address; no page is none to cite.
+/// The best page, with its title and address; without a page there is no citation.
 fn pages(data: &Value) -> String {
     let page = list(data, "results")
         .into_iter()

@@ -1,4 +1,4 @@
-//! What a typed sentence asks for, by its words. Knows English phrases, nothing of tools or answers.
+//! The requests in typed sentences, by their words. Knows English phrases, nothing of tools or answers.
 
 use super::words::Question;
 use serde_json::{Map, Value};
@@ -75,7 +75,7 @@ const OPENINGS: &[&str] = &[
     "was", "were", "is", "are", "can", "could", "tell", "show", "explain", "describe", "find",
     "search", "look", "give", "and",
 ];
-/// A name typed without a verb is a question too, unless it is long.
+/// The most words of a name that counts as a question without a verb.
 const BARE_WORDS_MAX: usize = 5;
 
 pub(super) fn request(text: &str) -> Request {
@@ -120,7 +120,7 @@ pub(super) fn request(text: &str) -> Request {
     Request::Unclear
 }
 
-/// Whether the user gives up what is being talked about.
+/// Whether the user gives up the current matter.
 pub(super) fn leaves(text: &str) -> bool {
     const LEAVING: &[&str] = &[
         "never mind",
@@ -141,7 +141,7 @@ pub(super) fn leaves(text: &str) -> bool {
     LEAVING.contains(&normalised(super::cut(text)).as_str())
 }
 
-/// Whether the user agrees, and says nothing else.
+/// Whether the user agrees and adds nothing.
 pub(super) fn is_yes(text: &str) -> bool {
     const YES: &[&str] = &[
         "yes",
@@ -181,7 +181,7 @@ fn tool_request(text: &str) -> Option<Request> {
     })
 }
 
-/// Lower case, apostrophes gone, everything else that is no letter or digit a single space.
+/// The text in lower case, without apostrophes, and with a single space for other signs.
 fn normalised(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for character in text.chars().flat_map(char::to_lowercase) {

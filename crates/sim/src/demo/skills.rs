@@ -1,5 +1,4 @@
-//! When the built-in tools are meant, and what they need: one table, a row for each tool. Knows the tools' parameters, nothing of what
-//! comes of a call.
+//! The phrases for built-in tools, and their parameters: one table, a row for each tool. Knows nothing of a call's outcome.
 
 use super::memory::Memory;
 use super::phrases;
@@ -14,12 +13,12 @@ use super::times::Times;
 use jiff::Zoned;
 use serde_json::{Map, Value};
 
-/// What the user has said of one matter.
+/// The user's messages on one matter.
 pub(super) struct Heard<'h> {
-    /// The newest at the end; there is one at least.
+    /// At least one message, the newest at the end.
     pub(super) messages: &'h [String],
     pub(super) times: Times,
-    /// The parameter that the last message answers, where the user was asked.
+    /// The parameter that the last message answers, if the user was asked.
     pub(super) asked: Option<&'h str>,
 }
 
@@ -28,7 +27,7 @@ impl Heard<'_> {
         self.messages.last().map_or("", String::as_str)
     }
 
-    /// What the newest message has that has it.
+    /// The newest message's value, as `read` finds it.
     pub(super) fn find<T>(&self, read: impl Fn(&str) -> Option<T>) -> Option<T> {
         self.messages.iter().rev().find_map(|message| read(message))
     }
@@ -41,11 +40,11 @@ impl Heard<'_> {
     }
 }
 
-/// What else arguments are made of.
+/// The other sources of arguments.
 pub(super) struct Known<'k> {
     pub(super) now: Option<&'k Zoned>,
     pub(super) memory: &'k Memory,
-    /// Those that were read before this one.
+    /// The arguments that were read before this one.
     pub(super) arguments: &'k Map<String, Value>,
     pub(super) tools: &'k [String],
 }
@@ -56,19 +55,19 @@ pub(super) type Reader = fn(&Heard<'_>, &Known<'_>) -> Option<Value>;
 pub(super) struct Parameter {
     pub(super) name: &'static str,
     pub(super) read: Reader,
-    /// What the user is asked to tell where the words do not have it. Others are left out.
+    /// The question for a missing value. Without a question the parameter is left out.
     pub(super) asked: Option<&'static str>,
 }
 
-/// A tool, and when it is meant.
+/// A tool, and the phrases for it.
 pub(super) struct Skill {
     pub(super) tool: &'static str,
-    /// How clauses begin that mean it; see [`phrases::begins`].
+    /// The beginnings of clauses that mean it; see [`phrases::begins`].
     phrases: &'static [&'static str],
-    /// The same, where no tool of the project fits better.
+    /// Beginnings that mean it unless a tool of the project fits better.
     loose: &'static [&'static str],
     pub(super) parameters: &'static [Parameter],
-    /// It changes an event, which has to be found first.
+    /// Whether it changes an event, which has to be found first.
     pub(super) changes_event: bool,
 }
 
@@ -94,7 +93,7 @@ pub(super) const MOVE_EVENT: &str = "calendar_move_event";
 pub(super) const CANCEL_EVENT: &str = "calendar_cancel_event";
 pub(super) const WEB_SEARCH: &str = "web_search";
 
-/// Every row, the ones that are to be tried first at the top.
+/// All rows; earlier rows are tried first.
 pub(super) const SKILLS: &[Skill] = &[
     Skill {
         tool: CANCEL_EVENT,
@@ -405,15 +404,15 @@ pub(super) fn of_tool(tool: &str) -> Option<&'static Skill> {
     SKILLS.iter().find(|skill| skill.tool == tool)
 }
 
-/// How sure a skill is meant.
+/// How surely a message means a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sureness {
     Said,
-    /// Unless a tool of the project fits.
+    /// Meant, unless a tool of the project fits.
     Likely,
 }
 
-/// The tool that a message means, among those that there are.
+/// The tool that a message means, among the existing ones.
 pub(super) fn meant(
     text: &str,
     sureness: Sureness,

@@ -1,4 +1,4 @@
-//! The demo model's rules, each by what it says and calls.
+//! The demo model's rules, each by its words and calls.
 
 use super::*;
 
@@ -87,7 +87,7 @@ fn a_question_searches_reads_the_best_hit_and_answers_from_it_with_its_title() {
         "He designed and built the ship Fram for Nansen's drift. Mr. A. Archer's yard stood at Larvik. \
          That is from “Colin Archer”."
     );
-    // A question that points back takes the topic along.
+    // A question that refers back keeps the topic.
     assert_eq!(
         called(&model.hear("And when was he born?", &world(&tools))).1["query"],
         "born Colin Archer"
@@ -269,7 +269,7 @@ fn rudeness_is_warned_of_once_and_then_ignored() {
         SHUNNED
     );
     assert!(said(&model.hear("idiot", &world(&[]))).contains("insults"));
-    // A word within another is no insult.
+    // A word inside another one is no insult.
     assert_ne!(
         rules::request("Where is foolscap paper made?"),
         Request::Rudeness

@@ -1,19 +1,19 @@
-//! Days, hours and lengths of time in English words, reckoned from the moment that the prompt names. Knows no clock and no calendar.
+//! Days, hours and durations in English words, counted from the moment in the prompt. Knows no clock and no calendar.
 
 use super::world;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::{Timestamp, ToSpan, Zoned};
 
-/// Words of a message that are looked at.
+/// The most words of a message that are read.
 const WORDS_MAX: usize = 600;
-/// How long something takes of which nobody says it.
+/// The duration of an event without a known one.
 pub(super) const MINUTES_USUAL: i64 = 60;
-/// No longer range is asked for: the calendar's tools take 31 days.
+/// The longest range that is requested: the calendar's tools take 31 days.
 const RANGE_DAYS_MAX: i64 = 31;
-/// A longer time is none that anybody means.
+/// The longest duration that counts as meant.
 const MINUTES_MAX: i64 = 400 * 24 * 60;
 
-/// Whole days: the first one, and the one behind the last.
+/// Whole days: the first one, and the one after the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Days {
     pub(super) from: Date,
@@ -23,31 +23,31 @@ pub(super) struct Days {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Hour {
     time: Time,
-    /// Said with `pm`, or in the way of 24 hours.
+    /// Whether it has `pm`, or is written in 24 hours.
     is_certain: bool,
-    /// It ends what another one began.
+    /// Whether it ends the range that another one began.
     is_end: bool,
 }
 
-/// What a message says of time.
+/// The times in a message.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Times {
-    /// Said as a whole, with day and hour.
+    /// Moments with day and hour.
     instants: Vec<Zoned>,
     days: Vec<Days>,
     hours: Vec<Hour>,
-    /// The first hour of a part of the day, and the one behind it.
+    /// The first hour of a part of the day, and the hour after it.
     part: Option<(i8, i8)>,
-    /// How long something takes.
+    /// The duration of an event.
     pub(super) minutes: Option<i64>,
-    /// How much later something is to be; earlier where it is negative.
+    /// The shift to a later time; negative for an earlier time.
     pub(super) shift_minutes: Option<i64>,
-    /// A day was said that nobody here can read: an hour beside it is not the next one of the clock.
+    /// Whether an unreadable day was given: an hour beside it is not the clock's next one.
     has_unread_day: bool,
 }
 
 impl Times {
-    /// Without a moment to reckon from, only times that are written in full are understood.
+    /// Without a current moment, only times that are written in full are understood.
     pub(super) fn read(text: &str, now: Option<&Zoned>) -> Self {
         let words = words(text);
         let mut reader = Reader {
@@ -68,14 +68,14 @@ impl Times {
         times
     }
 
-    /// What was said later counts instead of what was said before.
+    /// The times, with later words replacing earlier ones.
     pub(super) fn corrected_by(self, later: Self) -> Self {
         fn newer<T>(earlier: Vec<T>, later: Vec<T>) -> Vec<T> {
             if later.is_empty() { earlier } else { later }
         }
         let is_whole = !later.instants.is_empty();
         let is_of_earlier = later.days.is_empty() && !is_whole;
-        // A new hour is of the day that was said with the old one.
+        // A new hour keeps the day of the old one.
         let mut earlier_days = self.days;
         if let Some(instant) = self.instants.first().filter(|_| earlier_days.is_empty())
             && let Ok(to) = instant.date().tomorrow()
@@ -107,12 +107,12 @@ impl Times {
         }
     }
 
-    /// Whether a day was said, and none that can be read.
+    /// Whether a day was given and cannot be read.
     fn misses_day(&self) -> bool {
         self.has_unread_day && self.days.is_empty() && self.instants.is_empty()
     }
 
-    /// Neither a day nor an hour.
+    /// Whether there is neither a day nor an hour.
     pub(super) fn is_empty(&self) -> bool {
         self.instants.is_empty()
             && self.days.is_empty()
@@ -138,7 +138,7 @@ impl Times {
         first.or(self.hours.first()).map(|hour| hour.time)
     }
 
-    /// When something begins. An hour without a day is the next one of the clock.
+    /// The start of an event. An hour without a day is the clock's next one.
     pub(super) fn start(&self, now: Option<&Zoned>) -> Option<Zoned> {
         if let Some(instant) = self.instants.first() {
             return Some(instant.clone());
@@ -155,7 +155,7 @@ impl Times {
         at(now, day, time)
     }
 
-    /// When something ends that begins then.
+    /// The end of an event that begins at `start`.
     pub(super) fn end(&self, start: &Zoned) -> Option<Zoned> {
         let instant = self.instants.get(1).filter(|end| *end > start);
         let said = self.hours.iter().find(|hour| hour.is_end);
@@ -174,7 +174,7 @@ impl Times {
             .or_else(|| later(start, self.minutes?))
     }
 
-    /// Where something is moved that began then.
+    /// The new start of an event that is moved.
     pub(super) fn moved(&self, start: &Zoned) -> Option<Zoned> {
         if let Some(minutes) = self.shift_minutes {
             return later(start, minutes);
@@ -189,7 +189,7 @@ impl Times {
         at(start, day, self.first_hour().unwrap_or(start.time()))
     }
 
-    /// The stretch of time that is spoken of.
+    /// The range of time that is meant.
     pub(super) fn range(&self, now: Option<&Zoned>) -> Option<(Zoned, Zoned)> {
         if let Some(start) = self.instants.first() {
             let end = self.end(start).or_else(|| later(start, MINUTES_USUAL))?;
@@ -208,7 +208,7 @@ impl Times {
         if let Some((from, to)) = self.part {
             let day = first.map_or(now.date(), |days| days.from);
             let end = at(now, day, hour(to)?)?;
-            // This morning is over: the next one is meant.
+            // If this part of the day is over, tomorrow's is meant.
             let day = match first.is_none() && end <= *now {
                 true => day.tomorrow().ok()?,
                 false => day,
@@ -222,7 +222,7 @@ impl Times {
         Some((midnight(first.from)?, midnight(last.min(latest))?))
     }
 
-    /// An hour whose half of the day nobody said is in the one that is usual, or that the other words tell.
+    /// Puts hours without `am` or `pm` into the usual half of the day, or into the half that other words give.
     fn settle_halves(&mut self) {
         let is_late = self.part.is_some_and(|(from, _)| from >= 12);
         let is_early = self.part.is_some_and(|(_, to)| to <= 12);
@@ -254,7 +254,7 @@ impl Times {
 }
 
 impl Times {
-    /// `Friday next week`: the day counts, in the stretch that was said with it.
+    /// `Friday next week`: the day counts, within its range.
     fn settle_days(&mut self) {
         let is_stretch = |days: &Days| days.from.tomorrow().is_ok_and(|next| next < days.to);
         let (stretches, single): (Vec<Days>, Vec<Days>) =
@@ -285,8 +285,7 @@ impl Times {
     }
 }
 
-/// A moment in the zone of another one. Of an hour that the clock leaves out, the one behind it; of one that there is twice, the
-/// first.
+/// A moment in the zone of another one. For an hour that the clock skips, the hour after it; for an hour that it repeats, the first one.
 fn at(zone: &Zoned, day: Date, time: Time) -> Option<Zoned> {
     day.to_datetime(time)
         .to_zoned(zone.time_zone().clone())
@@ -300,7 +299,7 @@ pub(super) fn later(start: &Zoned, minutes: i64) -> Option<Zoned> {
     start.checked_add(span).ok()
 }
 
-/// From now on, for so many days.
+/// The range from now on, of so many days.
 pub(super) fn days_from(now: &Zoned, days: i64) -> Option<(Zoned, Zoned)> {
     let minute = now
         .time()
@@ -318,12 +317,12 @@ pub(super) fn days_from(now: &Zoned, days: i64) -> Option<(Zoned, Zoned)> {
     (end > start).then_some((start, end))
 }
 
-/// As tools take it: `2026-11-30T14:00:00+01:00`.
+/// The moment as tools take it: `2026-11-30T14:00:00+01:00`.
 pub(super) fn written(moment: &Zoned) -> String {
     moment.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 
-/// A moment as a tool wrote it, in the user's zone where it is known.
+/// A moment in a tool's form, in the user's zone if known.
 pub(super) fn parsed(text: &str, now: Option<&Zoned>) -> Option<Zoned> {
     let moment: Timestamp = text.parse().ok()?;
     let zone = now.map(|now| now.time_zone().clone());
@@ -335,7 +334,7 @@ pub(super) fn parsed(text: &str, now: Option<&Zoned>) -> Option<Zoned> {
     Some(moment.to_zoned(zone))
 }
 
-/// `Monday 30 November, 14:00 to 15:00`, with the second day where it is another one, and with the year where it is not this one.
+/// `Monday 30 November, 14:00 to 15:00`; the second day and the year only where they differ.
 pub(super) fn told(start: &str, end: &str, now: Option<&Zoned>) -> String {
     let day = |moment: DateTime| {
         let is_this_year = now.is_none_or(|now| now.year() == moment.year());
@@ -369,7 +368,7 @@ fn hour(number: i8) -> Option<Time> {
     Time::new(number, 0, 0, 0).ok()
 }
 
-/// Lower case, with figures and units apart: `3pm` is two words, `14:00-15:00` three.
+/// Words in lower case, with digits and units apart: `3pm` is two words, `14:00-15:00` three.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for word in text.split_whitespace().take(WORDS_MAX) {
@@ -420,7 +419,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Goes through the words of a message.
+/// Reads the words of a message.
 struct Reader<'r> {
     words: &'r [String],
     now: Option<&'r Zoned>,
@@ -444,7 +443,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the word here, which nothing has read, looks like a part of a date: `31 February`, `the 5th`, `12/05`, `5.12.`
+    /// Whether the current unread word looks like a part of a date: `31 February`, `the 5th`, `12/05`, `5.12.`
     fn may_say_day(&self) -> bool {
         let word = self.word(0);
         let is_figure = |word: &str| word.starts_with(|sign: char| sign.is_ascii_digit());
@@ -461,7 +460,7 @@ impl Reader<'_> {
         is_figure(word) && (is_ordinal || is_written || world::month(self.word(1)).is_some())
     }
 
-    /// The word so far behind this one; empty behind the end.
+    /// The word at this distance; empty beyond the end.
     fn word(&self, ahead: usize) -> &str {
         self.words.get(self.at + ahead).map_or("", String::as_str)
     }
@@ -543,7 +542,7 @@ impl Reader<'_> {
         ["today", "tomorrow", "now"].contains(&word) || weekday(word).is_some()
     }
 
-    /// `sat` and `sun` are other words, too.
+    /// `sat` and `sun` are also other words.
     fn is_short_day(&self) -> bool {
         let leads = ["on", "this", "next", "coming", "until", "by"].contains(&self.before(1));
         let next = self.word(1);
@@ -730,7 +729,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the hour here ends what the one before it began.
+    /// Whether the current hour ends the range that the previous one began.
     fn is_end(&self) -> bool {
         let joins = ["to", "until", "till", "-"].contains(&self.before(1));
         let between =
@@ -775,7 +774,7 @@ impl Reader<'_> {
         Some(used)
     }
 
-    /// A number alone is an hour behind some words, and only where nothing is counted by it.
+    /// Whether a number alone is an hour: after some words, and only if it counts nothing.
     fn is_bare_hour(&self, is_end: bool) -> bool {
         const BEHIND: [&str; 24] = [
             "", "-", "to", "until", "till", "and", "on", "for", "with", "today", "tomorrow",
@@ -789,7 +788,7 @@ impl Reader<'_> {
         .contains(&before);
         let behind = self.word(1);
         let is_followed = BEHIND.contains(&behind) || weekday(behind).is_some();
-        // `2-4 pm` and `2 to 4 pm`: the second one says that both are hours.
+        // `2-4 pm` and `2 to 4 pm`: the second number shows that both are hours.
         let opens = ["-", "to"].contains(&behind) && ["am", "pm", "oclock"].contains(&self.word(3));
         (is_led || is_end || opens) && is_followed
     }
@@ -840,7 +839,7 @@ fn weekday(word: &str) -> Option<Weekday> {
     })
 }
 
-/// Figures, or a number in words.
+/// A number in digits or in words.
 pub(super) fn number(word: &str) -> Option<f64> {
     let value = match word {
         "a" | "an" | "one" => 1,
@@ -880,7 +879,7 @@ fn minutes_of(unit: &str) -> Option<f64> {
     })
 }
 
-/// Whether a word only says when: it tells nothing of what.
+/// Whether a word is only about time and not about a subject.
 pub(super) fn is_of_time(word: &str) -> bool {
     const WORDS: [&str; 24] = [
         "today",
@@ -962,7 +961,7 @@ mod tests {
             ("tomorrow", "none"),
             ("with 3 people", "none"),
             ("room 101", "none"),
-            // A day that nobody can read is asked about.
+            // The user is asked for an unreadable day.
             ("31 February at 9", "none"),
             ("book the 5th at 9", "none"),
             ("12/05 at 9", "none"),
@@ -1112,7 +1111,7 @@ mod tests {
             written(&times.end(&start).unwrap()),
             "2026-11-29T16:30:00+01:00"
         );
-        // A new hour is of the same day.
+        // A new hour keeps the day.
         let times = read("2026-12-01T10:00").corrected_by(read("no, at 4 pm"));
         let start = times.start(Some(&now())).unwrap();
         assert_eq!(written(&start), "2026-12-01T16:00:00+01:00");

@@ -1,11 +1,11 @@
-//! Arguments for tools as they were declared: nothing that the declaration does not have, everything it requires. Knows
-//! schemas in either of the protocol's forms, not what any tool is for.
+//! Arguments for tools by their declarations: only declared parameters, and all required ones. Knows schemas in either of the protocol's
+//! forms, not the purpose of any tool.
 
 use crate::declaration::Declaration;
 use serde_json::{Map, Value};
 
-/// Picks from `wanted` what the tool takes; says in a sentence what is lacking if that is not enough. Of `needed`
-/// everything has to be taken for the call to make sense.
+/// Picks the declared parameters from `wanted`; the error is a sentence about missing ones. All of `needed` must be declared for the call
+/// to make sense.
 pub(super) fn arguments(
     tools: &[Declaration],
     name: &str,
@@ -40,14 +40,14 @@ pub(super) fn arguments(
     Ok(args)
 }
 
-/// Whether a tool takes this parameter.
+/// Whether a tool has this parameter.
 pub(super) fn takes(tools: &[Declaration], name: &str, parameter: &str) -> bool {
     let tool = tools.iter().find(|tool| tool.name == name);
     let properties = tool.and_then(|tool| tool.parameters.get("properties"));
     properties.is_some_and(|properties| properties.get(parameter).is_some())
 }
 
-/// The value as the schema takes it: one of its choices, within its length and its bounds.
+/// The value fitted to the schema: one of its choices, within its length and its bounds.
 fn fitted(value: &Value, schema: &Value) -> Option<Value> {
     if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
         return choices.contains(value).then(|| value.clone());

@@ -1,9 +1,9 @@
-//! Words of a question, and the sentences of a text that answer it best. Knows English function words, and counts; it
-//! understands nothing.
+//! Words of a question, and the sentences of a text that answer it best. Knows English function words, and counts words; it understands
+//! nothing.
 
 use std::cmp::Reverse;
 
-/// A text with the name under which it can be cited.
+/// A text with the name for its citation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Record {
     pub(super) title: String,
@@ -13,10 +13,10 @@ pub(super) struct Record {
 /// A question as its words.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Question {
-    /// The words that carry it, as spelt; behind its own ones those of the earlier topic that it points at.
+    /// The content words, as spelt: its own words first, then those of the earlier topic that it refers to.
     content: Vec<String>,
     own: usize,
-    /// Speaks of somebody or something named before.
+    /// Whether it refers to a person or thing named before.
     refers_back: bool,
     wants_number: bool,
     wants_date: bool,
@@ -33,11 +33,11 @@ const PRONOUNS: &[&str] = &[
 ];
 const QUERY_WORDS_MAX: usize = 12;
 const QUERY_CHARACTERS_MAX: usize = 120;
-/// About what fits five seconds of the demo's voice without being cut.
+/// The most characters of an answer: about five seconds of the demo's voice.
 const ANSWER_CHARACTERS_MAX: usize = 220;
-/// Two sentences are told where the first leaves room.
+/// The length of the first sentence up to which a second one is told.
 const SECOND_SENTENCE_AT: usize = 90;
-/// Letters that decide whether two words are forms of one: `design`, `designed`, `designer`.
+/// The letters that two forms of one word share: `design`, `designed`, `designer`.
 const STEM_LETTERS: usize = 5;
 
 impl Question {
@@ -77,7 +77,7 @@ impl Question {
         self.content.iter().any(|word| is_name(word))
     }
 
-    /// Takes the earlier topic's words along where the question only points at it.
+    /// Adds the earlier topic's words, if the question only refers to it.
     pub(super) fn lean_on(&mut self, topic: &str) {
         if !self.refers_back {
             return;
@@ -99,7 +99,7 @@ impl Question {
             .collect()
     }
 
-    /// How many of its words the best sentence of the record has, together with the title.
+    /// The number of its words in the record's best sentence, together with the title.
     pub(super) fn coverage(&self, record: &Record) -> usize {
         let heading = words_of(&record.title);
         let sentences = sentences(&record.text);
@@ -111,8 +111,8 @@ impl Question {
             .unwrap_or_default()
     }
 
-    /// One or two sentences of the record, the ones that share most with the question, and where they come from. `None` where no
-    /// sentence has the names in the question and most of its other words: it would answer something else.
+    /// One or two sentences of the record with the most words of the question, and their source. `None` where no sentence has the names
+    /// in the question and most of its other words: it would answer something else.
     pub(super) fn answer_from(&self, record: &Record) -> Option<String> {
         let sentences = sentences(&record.text);
         let heading = words_of(&record.title);
@@ -146,7 +146,7 @@ impl Question {
         wanted.iter().filter(has).count()
     }
 
-    /// A word that the title has too tells little about a sentence below it.
+    /// The score of a sentence. A word that is in the title as well counts little.
     fn score(&self, sentence: &str, heading: &[String]) -> usize {
         let words = words_of(sentence);
         let shared: usize = self
@@ -165,7 +165,7 @@ impl Question {
         let year = words
             .iter()
             .any(|word| word.len() == 4 && word.chars().all(|sign| sign.is_ascii_digit()));
-        // A kind of fact alone is no reason to tell a sentence that shares no word.
+        // The right kind of fact does not suffice for a sentence without a shared word.
         let fitting = (self.wants_date && year) || (self.wants_number && digits);
         if shared > 0 && fitting {
             shared + 3
@@ -175,7 +175,7 @@ impl Question {
     }
 }
 
-/// Whether a word, in lower case, is in every sentence and tells nothing.
+/// Whether a word, in lower case, occurs in all sentences and has no meaning.
 pub(super) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.split(' ').any(|stop| stop == word)
 }
@@ -191,7 +191,7 @@ fn words_of(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether two words begin alike, so that they may be forms of one.
+/// Whether two words begin alike and may be forms of one word.
 pub(super) fn alike(one: &str, other: &str) -> bool {
     let (one, other) = (one.to_lowercase(), other.to_lowercase());
     let stem = |word: &str| word.chars().take(STEM_LETTERS).collect::<String>();
@@ -202,7 +202,7 @@ pub(super) fn alike(one: &str, other: &str) -> bool {
     stem(&one) == stem(&other)
 }
 
-/// The sentences of a Markdown text, without its signs. A heading is no sentence.
+/// The sentences of a Markdown text, without its marks. Headings are left out.
 fn sentences(text: &str) -> Vec<String> {
     let mut plain = String::with_capacity(text.len());
     for line in text.lines().map(str::trim) {
@@ -211,7 +211,7 @@ fn sentences(text: &str) -> Vec<String> {
         }
         let line = line.trim_start_matches(['-', '*', '>']).trim_start();
         plain.push_str(&without_links(line));
-        // A paragraph's end is a sentence's end; a line's end within it is not.
+        // The end of a paragraph ends a sentence; the end of a line does not.
         plain.push(if line.is_empty() { '\n' } else { ' ' });
     }
     let mut sentences = Vec::new();
@@ -251,7 +251,7 @@ fn split_paragraph(paragraph: &str, sentences: &mut Vec<String>) {
     add(&paragraph[start..]);
 }
 
-/// `[text](address)` becomes its text, and signs of emphasis go.
+/// The line with `[text](address)` replaced by its text, and without marks of emphasis.
 fn without_links(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     let mut rest = line;
@@ -277,7 +277,7 @@ fn without_links(line: &str) -> String {
     plain.replace(['*', '`'], "")
 }
 
-/// At most what an answer has room for, cut at a word.
+/// The text cut at a word to the length of an answer.
 pub(super) fn shortened(text: &str) -> String {
     if text.chars().count() <= ANSWER_CHARACTERS_MAX {
         return text.to_owned();
@@ -287,7 +287,7 @@ pub(super) fn shortened(text: &str) -> String {
     format!("{}…", &cut[..end])
 }
 
-/// What was said to the model of the user, said to the user.
+/// A message to the model about the user, reworded for the user.
 pub(super) fn to_user(text: &str) -> String {
     const FORMS: [(&str, &str); 10] = [
         ("the user is", "you are"),
@@ -306,10 +306,10 @@ pub(super) fn to_user(text: &str) -> String {
         .fold(text.to_owned(), |text, (of, to)| text.replace(of, to))
 }
 
-/// A message made a sentence: capital first, full stop last.
+/// A message as a sentence: first letter capital, full stop last.
 pub(super) fn sentence(message: &str) -> String {
     let message = shortened(message.trim());
-    // A tool's name keeps its letters.
+    // A tool's name keeps its spelling.
     let first = message.split(' ').next().unwrap_or_default();
     let is_name = first.contains('_');
     let mut characters = message.chars();

@@ -1,5 +1,5 @@
-//! What the demo model knows beside the conversation: the tools that were declared to it, and what the system instruction
-//! says of them and of today. Knows the form in which the program writes the instruction, and no protocol.
+//! The demo model's knowledge beside the conversation: its declared tools, and the facts about them and about today in the system
+//! instruction. Knows the program's form of the instruction, and no protocol.
 
 use crate::declaration::Declaration;
 use jiff::Zoned;
@@ -8,13 +8,13 @@ use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
-/// As much of an instruction is read; one of Windlass is a tenth of it.
+/// The most bytes of an instruction that are read; Windlass writes a tenth of it.
 const INSTRUCTION_BYTES_MAX: usize = 1 << 20;
-/// As many examples of guides are read.
+/// The most examples of guides that are read.
 const EXAMPLES_MAX: usize = 1_024;
-/// A longer sentence is no example of what a user says.
+/// The most characters of an example sentence.
 const EXAMPLE_CHARACTERS_MAX: usize = 200;
-/// Longer arguments are no example either.
+/// The most bytes of an example's arguments.
 const ARGUMENTS_BYTES_MAX: usize = 16 << 10;
 /// The longest name of a zone that there is has 38.
 const ZONE_BYTES_MAX: usize = 64;
@@ -37,12 +37,12 @@ const MONTHS: [&str; 12] = [
     "december",
 ];
 
-/// Something that a user says where a tool is meant, as a guide gives it.
+/// A sentence of a user that means a tool, from a guide.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Example {
     pub(super) tool: String,
     pub(super) said: String,
-    /// The arguments that the guide has beneath it.
+    /// The arguments that the guide gives below it.
     pub(super) arguments: Map<String, Value>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Example {
 #[derive(Clone, Debug)]
 pub struct World<'a> {
     pub(super) tools: &'a [Declaration],
-    /// Where the user is. `None` where the instruction does not say it: the demo model has no clock of its own.
+    /// The user's local time. `None` where the instruction does not give it: the demo model has no clock.
     pub(super) now: Option<Zoned>,
     pub(super) examples: Vec<Example>,
 }
@@ -109,14 +109,14 @@ fn day(text: &str) -> Option<Date> {
     Date::new(year, month, day).ok()
 }
 
-/// The number of a month whose name, or the first three letters or more of it, this is, in lower case.
+/// The number of a month, from its name or at least its first three letters, in lower case.
 pub(super) fn month(name: &str) -> Option<i8> {
     let is_meant = |month: &str| name.len() >= 3 && month.starts_with(name);
     let index = MONTHS.iter().position(|month| is_meant(month))?;
     i8::try_from(index + 1).ok()
 }
 
-/// A name of the IANA, or `UTC+01:00`.
+/// An IANA name, or `UTC+01:00`.
 pub(super) fn time_zone(name: &str) -> Option<TimeZone> {
     if name.is_empty() || name.len() > ZONE_BYTES_MAX {
         return None;
@@ -135,7 +135,7 @@ pub(super) fn time_zone(name: &str) -> Option<TimeZone> {
     Some(Offset::from_seconds(seconds).ok()?.to_time_zone())
 }
 
-/// The zone whose place this is, such as `tokyo` or `new york`, by the names of the IANA.
+/// The zone of a place, such as `tokyo` or `new york`, by the IANA names.
 pub(super) fn zone_of_place(place: &str) -> Option<String> {
     let place = place.trim().replace(' ', "_");
     if place.is_empty() || place.len() > ZONE_BYTES_MAX {
@@ -150,7 +150,7 @@ pub(super) fn zone_of_place(place: &str) -> Option<String> {
     names.filter(is_meant).min()
 }
 
-/// The sections of the instruction have the tools' ids for headings. Elsewhere a sentence may name a tool.
+/// The examples in the instruction. A section's heading is the tool's id; elsewhere a sentence may name a tool.
 fn examples_of_instruction(instruction: &str, tools: &[Declaration]) -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
     let mut section: Option<&str> = None;
@@ -158,7 +158,7 @@ fn examples_of_instruction(instruction: &str, tools: &[Declaration]) -> Vec<Exam
     for line in instruction.lines() {
         if line.trim_start().starts_with("```") {
             if let Some(text) = fence.take() {
-                // Arguments stand beneath what the user says.
+                // Arguments stand below the user's sentence.
                 let last = examples.last_mut();
                 if let Some(example) = last.filter(|last| Some(last.tool.as_str()) == section)
                     && let Ok(arguments) = serde_json::from_str(&text)
@@ -203,7 +203,7 @@ fn heading(line: &str) -> Option<&str> {
     (text.len() < line.len()).then(|| text.trim())
 }
 
-/// The one declared tool that a sentence names.
+/// The only declared tool that a sentence names.
 fn named<'t>(line: &str, tools: &'t [Declaration]) -> Option<&'t str> {
     if !line.contains(['"', '“']) {
         return None;
@@ -226,7 +226,7 @@ fn named<'t>(line: &str, tools: &'t [Declaration]) -> Option<&'t str> {
     named.next().is_none().then_some(tool.name.as_str())
 }
 
-/// What a user says stands in bold, or behind a word that announces it. Other quotations are of values and mistakes.
+/// Whether a line has a user's sentence: in bold, or after a word that announces it. Other quotations are values and mistakes.
 fn is_example(line: &str) -> bool {
     const WORDS: [&str; 8] = [
         "ask", "asks", "asked", "say", "says", "said", "request", "example",
@@ -243,7 +243,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What stands in double quotation marks.
+/// The texts in double quotation marks.
 pub(super) fn quotations(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,9 +1,8 @@
-//! Where a client connects and with what right: the service's paths, versions and credentials. Knows nothing of what
-//! is said on the connection.
+//! The address and the credentials of a client: the service's paths, versions and keys. Knows nothing of the connection's messages.
 
 use crate::runner::{Rejection, Upgrade};
 
-/// Which of the service's fronts a client talks to.
+/// The front of the service that a client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
     GeminiApi,
@@ -26,8 +25,8 @@ const EXHAUSTED: Rejection = Rejection {
 const GEMINI_SERVICE: &str = "google.ai.generativelanguage.";
 const VERTEX_SERVICE: &str = "google.cloud.aiplatform.";
 
-/// Any non-empty credential is accepted; two prefixes stand for what can go wrong: `bad-` is refused with 401,
-/// `quota-` with 429. An ephemeral token is one that starts with `auth_tokens/`.
+/// Every non-empty credential is accepted, with two exceptions: `bad-` is refused with 401, `quota-` with 429. An ephemeral token starts
+/// with `auth_tokens/`.
 pub(crate) fn admit(upgrade: &Upgrade) -> Result<Backend, Rejection> {
     let (path, query) = upgrade
         .target
@@ -78,7 +77,7 @@ enum Endpoint {
     Vertex,
 }
 
-/// Any prefix before `/ws/` is a proxy's affair, and the JavaScript SDK doubles a slash.
+/// Any prefix before `/ws/` belongs to a proxy, and the JavaScript SDK doubles a slash.
 fn route(path: &str) -> Option<Endpoint> {
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     segments.by_ref().find(|segment| *segment == "ws")?;
@@ -111,7 +110,7 @@ fn parameter(query: &str, name: &str) -> Option<String> {
         .map(|(_, value)| percent_decoded(value))
 }
 
-/// Undoes percent-encoding; what is no valid encoding stays as it is.
+/// Undoes percent-encoding; invalid encodings stay as they are.
 fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,5 +1,5 @@
-//! Carries a program out: each action as the frames it stands for. Knows the protocol's rules for answers; what to
-//! answer comes from the script or the demo model.
+//! Performs a program: sends each action as its frames. Knows the protocol's rules for answers; the content comes from the script or the
+//! demo model.
 
 use super::calls::OpenCall;
 use super::context::Context;
@@ -15,27 +15,27 @@ use crate::template::Scope;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// What a transcription says of speech that nobody wrote down.
+/// The transcription of speech without a known text.
 const UNRECOGNISED: &str = "(speech)";
-/// What a model of the 2.5 generation shows of its thinking before it answers.
+/// The thinking that a model of the 2.5 generation shows before its answer.
 const THOUGHT: &str =
     "**Considering the Answer**\n\nThe simulator has settled on what to say next.\n\n\n";
 
-/// Longer than anybody listens; what a result put into a sentence is cut there.
+/// The most characters of a spoken sentence; a result that makes it longer is cut there.
 const SAID_CHARACTERS_MAX: usize = 10_000;
-/// Arguments above this come empty, so that no frame reaches the service's limit.
+/// The most bytes of arguments; larger ones are sent empty, so that no frame reaches the service's limit.
 const ARGUMENT_BYTES_MAX: usize = 12 << 10;
 
 enum Progress {
     Next,
     Blocked,
-    /// Waits for non-blocking calls, and lets others speak meanwhile.
+    /// The program waits for non-blocking calls, and other programs may speak meanwhile.
     Parked,
     Done,
 }
 
 impl Session {
-    /// The user's turn is over; the model's begins.
+    /// Begins the model's turn after the user's.
     pub(crate) fn answer(&mut self, context: &mut Context<'_>, heard: Heard) {
         self.ears.forget_pending();
         self.memory.turns = self.memory.turns.saturating_add(1);
@@ -75,7 +75,7 @@ impl Session {
         self.foreground = Some(program);
     }
 
-    /// Carries the program on; `false` where it waits in the foreground.
+    /// Continues the program; `false` where it waits in the foreground.
     pub(crate) fn carry_out(&mut self, context: &mut Context<'_>, mut program: Program) -> bool {
         loop {
             match self.step(context, &mut program) {
@@ -132,7 +132,7 @@ impl Session {
         }
     }
 
-    /// Whether what the program waits for has come.
+    /// Whether the event that the program waits for has come.
     fn is_ready(&mut self, context: &mut Context<'_>, program: &mut Program) -> bool {
         match &mut program.wait {
             Wait::Nothing => true,
@@ -236,7 +236,7 @@ impl Session {
             Action::Raw(value) => self.send_raw(context, program, &value),
             Action::RawText(text) => context.send(text.into_bytes()),
             Action::Flood(count) => self.flood(context, count),
-            // Of text models.
+            // Actions for text models do nothing here.
             Action::Fail(_) | Action::Endless | Action::HalfACharacter => {}
         }
         Progress::Next
@@ -280,7 +280,7 @@ impl Session {
         }
         let spoke = self.turn.open && self.turn.generated;
         if (waits && self.turn.open) || (program.in_background && spoke) {
-            // Nothing keeps a turn open whose calls do not block; the result is voiced in a turn of its own.
+            // Non-blocking calls do not keep a turn open; their result is spoken in a turn of its own.
             program.steps.push_front(Step::Do(Action::ExpectResponse));
             self.complete_generation(context);
             program.wait = Wait::TurnEnd;
@@ -370,7 +370,7 @@ impl Session {
         });
     }
 
-    /// Sends a frame of the script's own making, and takes note of the calls and turn ends in it.
+    /// Sends a raw frame of the script, and notes the calls and turn ends in it.
     fn send_raw(&mut self, context: &mut Context<'_>, program: &mut Program, value: &Value) {
         for call in value
             .pointer("/toolCall/functionCalls")

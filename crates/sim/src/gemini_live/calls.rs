@@ -1,5 +1,5 @@
-//! The calls of one connection: which are open, which were taken back, and whether a result belongs to one of them.
-//! Knows ids and names, not what is done with a result.
+//! The calls of one connection: open ones, cancelled ones, and the match of results to calls. Knows ids and names, not the use of a
+//! result.
 
 use super::profile::Profile;
 use super::refusal::Refusal;
@@ -8,7 +8,7 @@ use crate::script::{Reaction, Settings};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 
-/// How a result of a non-blocking call wants to be voiced. Ordered by urgency.
+/// The requested scheduling of a non-blocking call's result. Ordered by urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scheduling {
     Silent,
@@ -18,7 +18,7 @@ pub(crate) enum Scheduling {
 
 #[derive(Clone, Debug)]
 pub(crate) struct OpenCall {
-    /// `None` where the call was delivered without one.
+    /// `None` for a call that was delivered without an id.
     pub(crate) id: Option<String>,
     pub(crate) name: String,
     pub(crate) blocking: bool,
@@ -36,13 +36,13 @@ pub(crate) struct CallResult {
     pub(crate) end: AnswerEnd,
 }
 
-/// What a result means for its call.
+/// The effect of a result on its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerEnd {
     Final,
-    /// More is to come.
+    /// More results follow.
     Interim,
-    /// The model lost interest: what extended thinking does after an interim result.
+    /// The model ignores further results, as with extended thinking after an interim result.
     Abandoned,
 }
 
@@ -52,12 +52,12 @@ pub(crate) struct Calls {
     cancelled: VecDeque<String>,
 }
 
-/// Ids of calls that were taken back are remembered this long.
+/// The most ids of cancelled calls that are remembered.
 const CANCELLED_MAX: usize = 256;
 const OPEN_MAX: usize = 1_024;
 
 impl Calls {
-    /// A call under an id that is open already is a repeat of it, not another call.
+    /// Opens a call. A call with the id of an open one is a repetition, not another call.
     pub(crate) fn open(&mut self, call: OpenCall) {
         let repeated = call.id.is_some() && self.open.iter().any(|other| other.id == call.id);
         if !repeated && self.open.len() < OPEN_MAX {
@@ -73,7 +73,7 @@ impl Calls {
         self.open.is_empty()
     }
 
-    /// Takes back the program's calls, all or only the blocking ones; gives the ids that had one.
+    /// Cancels the program's calls, all or only the blocking ones; returns the ids of those that had one.
     pub(crate) fn cancel(&mut self, program: u64, blocking_only: bool) -> Vec<String> {
         let mut ids = Vec::new();
         self.open.retain(|call| {
@@ -89,7 +89,7 @@ impl Calls {
         ids
     }
 
-    /// Takes back one call by id, as a frame of the script's own making says.
+    /// Cancels one call by id, as a raw frame of the script does.
     pub(crate) fn cancel_id(&mut self, id: &str) {
         self.open.retain(|call| call.id.as_deref() != Some(id));
         self.remember_cancelled(id.to_owned());
@@ -102,7 +102,7 @@ impl Calls {
         self.cancelled.push_back(id);
     }
 
-    /// Checks one result and takes it for its call; `None` where it belongs to none and that is overlooked.
+    /// Checks one result and takes it for its call; `None` where it matches no call and is ignored.
     pub(crate) fn answer(
         &mut self,
         given: &Value,
@@ -151,7 +151,7 @@ impl Calls {
             self.cancelled.extend(call.id.clone());
         }
         let response = if name.is_empty() {
-            // Measured: extended thinking takes an unnamed result for a failure of the system.
+            // Measured: extended thinking treats an unnamed result as a failure of the system.
             json!({ "error": "The system failed." })
         } else {
             response.clone()
@@ -169,7 +169,7 @@ impl Calls {
         }))
     }
 
-    /// By id; a result without one belongs to the oldest open call of that name that was delivered without one.
+    /// The call by id; a result without an id belongs to the oldest open call of that name that was delivered without one.
     fn position(&self, id: Option<&str>, name: &str) -> Option<usize> {
         self.open
             .iter()

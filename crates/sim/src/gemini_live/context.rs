@@ -1,4 +1,4 @@
-//! What surrounds an input: the time, what all connections have in common, and where frames go. Knows no session.
+//! The context of an input: the time, the state shared by all connections, and the output. Knows no session.
 
 use super::frames;
 use super::memory::Sessions;
@@ -7,7 +7,7 @@ use crate::script::{Exchange, Settings};
 use std::sync::Arc;
 use windlass_session::time::Timestamp;
 
-/// What all connections have in common.
+/// The state that all connections share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
@@ -37,7 +37,7 @@ impl Shared {
     }
 }
 
-/// One input's surroundings.
+/// The context of one input.
 pub(crate) struct Context<'a> {
     pub(crate) now: Timestamp,
     pub(crate) shared: &'a mut Shared,

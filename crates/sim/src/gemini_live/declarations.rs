@@ -1,5 +1,5 @@
-//! The tools of a session as the service takes or refuses them: names, behaviours and Gemini's `Schema` subset. Knows
-//! nothing of calls.
+//! The tools of a session, accepted or refused like by the service: names, behaviours and Gemini's `Schema` subset. Knows nothing of
+//! calls.
 
 use super::profile::{CallRule, Profile};
 use super::refusal::Refusal;
@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 
 /// The service's own messages name 64; newer SDK texts say 128, which no recorded answer confirms.
 const NAME_CHARACTERS_MAX: usize = 64;
-/// As `generateContent` refuses more.
+/// The limit of `generateContent`.
 const DECLARATIONS_MAX: usize = 512;
-/// Beyond this the service answers that the schema exceeds the maximum allowed nesting depth; the exact number is ours.
+/// The deepest nesting; beyond it the service reports that the schema exceeds the maximum allowed depth. The number is ours.
 const DEPTH_MAX: usize = 32;
 
-/// Reads `tools`, whose field names have been checked already.
+/// Reads `tools`, whose field names were checked before.
 pub(crate) fn read(tools: &[Value], profile: &Profile) -> Result<Vec<Declaration>, Refusal> {
     let mut declarations = Vec::new();
     let mut names = BTreeSet::new();
@@ -53,7 +53,7 @@ fn refuse_unsupported(tool: &Value, profile: &Profile) -> Result<(), Refusal> {
             "{what} tool is not supported for this model"
         )))
     };
-    // On 3.1 these two are taken and do nothing.
+    // The 3.1 models accept these two without any effect.
     if profile.family != Family::Flash31 {
         if tool.get("codeExecution").is_some() {
             return refused("Code Execution");
@@ -112,7 +112,7 @@ fn is_function_name(name: &str) -> bool {
         && name.len() <= NAME_CHARACTERS_MAX
 }
 
-/// What the closed field list cannot say: types, formats, and which fields go together.
+/// The rules beyond the list of fields: types, formats, and allowed combinations of fields.
 fn check_schema(
     schema: &Value,
     profile: &Profile,

@@ -1,4 +1,4 @@
-//! What a session hears: who is speaking, and the input that waits for an answer. Knows no session.
+//! The input of a session: who is speaking, and the input that waits for an answer. Knows no session.
 
 use super::setup::Detection;
 use crate::sound::activity::Detector;
@@ -10,14 +10,14 @@ pub(crate) enum Heard {
     Speech,
 }
 
-/// Who is speaking, and what waits to be answered.
+/// The state of the user's speech, and the input that waits for an answer.
 #[derive(Debug)]
 pub(crate) struct Ears {
     pub(crate) detector: Option<Detector>,
-    /// The client says so, in manual mode.
+    /// Whether the client has marked speech, in manual mode.
     pub(crate) active: bool,
     pub(crate) waiting: Option<Heard>,
-    /// The user's text that no answer was asked for yet.
+    /// The user's text for which no answer was requested yet.
     pub(crate) pending_text: Option<String>,
 }
 
@@ -38,12 +38,12 @@ impl Ears {
         self.active || self.detector.as_ref().is_some_and(Detector::is_speaking)
     }
 
-    /// An answer is under way; what was sent before has had its chance.
+    /// Forgets text that was sent before the current answer began.
     pub(crate) fn forget_pending(&mut self) {
         self.pending_text = None;
     }
 
-    /// Input that came while the model was not to be interrupted, once its turn is over.
+    /// The input that came while the model could not be interrupted, once its turn is over.
     pub(crate) fn take_waiting(&mut self, turn_open: bool) -> Option<Heard> {
         if turn_open { None } else { self.waiting.take() }
     }

@@ -1,8 +1,8 @@
-//! The shape of everything that a Gemini Live client may send, as data. Knows no meaning of any field.
+//! The message types of a Gemini Live client, as data. Knows no meaning of any field.
 //!
 //! The lists follow the fields that the official SDKs serialize (`google-genai` 3.4.0, `@google/genai` 2.32.0).
 
-/// What a field may hold.
+/// The type of a field.
 pub(crate) enum Kind {
     Text,
     Bool,
@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     Enumeration(&'static [&'static str]),
     Message(&'static Message),
     List(&'static Kind),
-    /// Keys are data and stay as they are.
+    /// An object whose keys are data and stay as they are.
     Map(&'static Kind),
     /// Any JSON object, untouched.
     Struct,

@@ -1,5 +1,5 @@
-//! What the server says, as JSON bytes: lowerCamelCase, unset fields left out, always below 1 MiB. Knows shapes and
-//! the profile's spellings, not when anything is said.
+//! The server's messages as JSON bytes: lowerCamelCase, unset fields left out, always below 1 MiB. Knows forms and the profile's
+//! spellings, not when a message is sent.
 
 use super::profile::Profile;
 use crate::script::FRAME_BYTES_MAX;
@@ -22,7 +22,7 @@ pub(crate) fn content(body: Value) -> Vec<u8> {
     bytes(&json!({ "serverContent": body }))
 }
 
-/// A model turn with these parts, beside what else the same frame carries.
+/// A model turn with these parts, beside the other members of the same frame.
 pub(crate) fn model_turn(
     profile: &Profile,
     parts: Vec<Value>,
@@ -55,7 +55,7 @@ pub(crate) fn cancellation(ids: &[String]) -> Vec<u8> {
     bytes(&json!({ "toolCallCancellation": { "ids": ids } }))
 }
 
-/// A protobuf duration: seconds, with a fraction where there is one.
+/// The `goAway` message. Its time is a protobuf duration: seconds, with a fraction if needed.
 pub(crate) fn go_away(milliseconds: u64) -> Vec<u8> {
     let (seconds, rest) = (milliseconds / 1_000, milliseconds % 1_000);
     let time_left = match rest {
@@ -65,7 +65,7 @@ pub(crate) fn go_away(milliseconds: u64) -> Vec<u8> {
     bytes(&json!({ "goAway": { "timeLeft": time_left } }))
 }
 
-/// A handle, or that there is none now: unset fields are left out.
+/// A handle, or none: unset fields are left out.
 pub(crate) fn resumption(handle: Option<&str>) -> Vec<u8> {
     let body = match handle {
         Some(handle) => json!({ "newHandle": handle, "resumable": true }),
@@ -79,7 +79,7 @@ pub(crate) fn voice_activity(kind: &str, offset_ms: u64) -> Vec<u8> {
     bytes(&json!({ "voiceActivity": { "type": kind, "audioOffset": offset } }))
 }
 
-/// Tokens of one turn. Text is reckoned at four characters a token, audio at the service's 25 tokens a second.
+/// Tokens of one turn. Text counts four characters a token, audio the service's 25 tokens a second.
 pub(crate) struct Tally {
     pub(crate) prompt_characters: usize,
     pub(crate) audio_ms: u64,
@@ -125,7 +125,7 @@ pub(crate) fn milliseconds_of(samples: usize) -> u64 {
     samples as u64 * 1_000 / RATE_HZ
 }
 
-/// Whether a frame may be sent at all.
+/// Whether a frame is short enough to be sent.
 pub(crate) fn fits(frame: &[u8]) -> bool {
     frame.len() <= FRAME_BYTES_MAX
 }

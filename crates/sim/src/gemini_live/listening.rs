@@ -1,5 +1,5 @@
-//! What a user does: types, speaks, or sends earlier conversation. Knows when input counts as the user's turn, not how
-//! it is answered.
+//! The user's actions: typing, speaking, or sending earlier conversation. Knows when input counts as the user's turn, not how it is
+//! answered.
 
 use super::context::Context;
 use super::ears::Heard;
@@ -38,7 +38,7 @@ impl Session {
         }
         let text = self.ears.pending_text.take().unwrap_or_default();
         if self.takes_history {
-            // Announced history begins no answer, whatever it ends with.
+            // Announced history begins no answer, whatever its last turn is.
             self.takes_history = false;
             return Ok(());
         }
@@ -101,7 +101,7 @@ impl Session {
             Refusal::invalid("Invalid value at 'realtime_input.audio.data' (TYPE_BYTES), Base64 decoding failed.")
         })?;
         let Some(rate_hz) = audio_rate(mime_type) else {
-            // Video frames are looked at by nobody here.
+            // Video frames are accepted and ignored.
             let seen = mime_type.starts_with("image/");
             return if seen {
                 Ok(())
@@ -109,7 +109,7 @@ impl Session {
                 Err(Refusal::invalid_argument())
             };
         };
-        // No source says what the service does with half a sample; it is left out here.
+        // No source documents the service's treatment of half a sample; here it is dropped.
         let bytes = &bytes[..bytes.len() & !1];
         let Some(detector) = &mut self.ears.detector else {
             // Measured: in manual mode audio belongs between the two marks.
@@ -159,7 +159,7 @@ impl Session {
     }
 }
 
-/// A turn of `clientContent`: who speaks, and the text of its parts.
+/// A turn of `clientContent`: whether the user speaks, and the text of its parts.
 fn read_turn(turn: &Value) -> Result<(bool, String), Refusal> {
     let by_user = match turn.get("role").and_then(Value::as_str) {
         Some("user") | None => true,
@@ -181,7 +181,7 @@ fn read_turn(turn: &Value) -> Result<(bool, String), Refusal> {
     Ok((by_user, text))
 }
 
-/// The sample rate that a MIME type declares; `None` for what is no PCM.
+/// The sample rate that a MIME type declares; `None` for a type other than PCM.
 fn audio_rate(mime_type: &str) -> Option<u32> {
     let mut fields = mime_type.split(';').map(str::trim);
     if fields.next() != Some("audio/pcm") {

@@ -1,4 +1,4 @@
-//! What a session remembers beyond its connection, and the handles by which it is taken up again. Knows no frames.
+//! The parts of a session that outlive its connection, and the handles that resume it. Knows no frames.
 
 use crate::demo;
 use crate::runner::ConnectionId;
@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use windlass_session::time::Timestamp;
 
-/// A conversation as the model remembers it.
+/// A conversation in the model's memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
     history: VecDeque<Said>,
-    /// Entries that were forgotten for want of room.
+    /// The number of entries that were dropped because the memory was full.
     forgotten: usize,
     pub(crate) turns: u32,
     pub(crate) results: BTreeMap<String, Value>,
@@ -62,7 +62,7 @@ impl Memory {
         self.history.iter().map(|said| said.text.len()).sum()
     }
 
-    /// What the user said before the input `heard`.
+    /// The user's words before the input `heard`.
     pub(crate) fn remembered(&self, heard: &str) -> String {
         let mut texts: Vec<&str> = self
             .history
@@ -80,13 +80,13 @@ impl Memory {
         self.forgotten + self.history.len()
     }
 
-    /// Forgets what came after a handle was made.
+    /// Forgets the history after the creation of a handle.
     fn cut(&mut self, length: usize) {
         self.history.truncate(length.saturating_sub(self.forgotten));
     }
 }
 
-/// A handle is good for two hours after its connection has ended, as the service documents.
+/// The lifetime of a handle after the end of its connection, as the service documents it.
 const HANDLE_LIFE: Duration = Duration::from_secs(2 * 60 * 60);
 const HANDLES_PER_SESSION_MAX: usize = 16;
 const SESSIONS_MAX: usize = 10_000;
@@ -95,7 +95,7 @@ const SESSIONS_MAX: usize = 10_000;
 struct Stored {
     model: String,
     memory: Memory,
-    /// Number and length of the history of each handle that was made.
+    /// The number of each handle, and the length of the history at its creation.
     handles: VecDeque<(u32, usize)>,
     minted: u32,
     held_by: Option<ConnectionId>,
@@ -109,17 +109,17 @@ pub(crate) struct Sessions {
     next: u64,
 }
 
-/// Why a handle opens nothing.
+/// The reason why a handle is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandleProblem {
     Unknown,
-    /// The connection that it came from is still open.
+    /// The handle's connection is still open.
     Held,
     OtherModel,
 }
 
 impl Sessions {
-    /// A new session that can be resumed later.
+    /// Begins a new session that can be resumed later.
     pub(crate) fn begin(&mut self, connection: ConnectionId, model: &str) -> u64 {
         self.next += 1;
         if self.stored.len() >= SESSIONS_MAX {
@@ -145,7 +145,7 @@ impl Sessions {
         self.next
     }
 
-    /// A handle that leads back to the session as it is now.
+    /// A handle for the session's current state.
     pub(crate) fn mint(&mut self, session: u64, memory: &Memory) -> Option<String> {
         let stored = self.stored.get_mut(&session)?;
         stored.minted += 1;
@@ -156,7 +156,7 @@ impl Sessions {
         Some(format!("sim-{session:08x}-{:04}", stored.minted))
     }
 
-    /// The connection is over; its memory is kept for a client that resumes.
+    /// Ends the connection; its memory is kept for a client that resumes.
     pub(crate) fn release(&mut self, session: u64, memory: Memory, now: Timestamp) {
         if let Some(stored) = self.stored.get_mut(&session) {
             stored.memory = memory;

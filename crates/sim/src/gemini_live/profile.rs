@@ -1,15 +1,15 @@
-//! What one Live model does and refuses, as a table. Knows no connection; where rows differ from documentation they
-//! follow what was measured or recorded of the real service.
+//! The behaviour and the refusals of each Live model, as a table. Knows no connection; where a row differs from the documentation it
+//! follows the measured or recorded behaviour of the real service.
 
 use super::address::Backend;
 use crate::family::Family;
 
-/// What becomes of a call, by its declaration.
+/// Whether a call blocks, by its declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallRule {
     BlockingUnlessDeclared,
     NonBlockingUnlessDeclared,
-    /// `NON_BLOCKING` is taken and changes nothing.
+    /// `NON_BLOCKING` is accepted without effect.
     BlockingAlways,
     /// `BLOCKING` is refused.
     NonBlockingAlways,
@@ -19,7 +19,7 @@ pub(crate) enum CallRule {
 pub(crate) enum ThinkingRule {
     Budget,
     Levels(&'static [&'static str]),
-    /// Neither level nor budget.
+    /// Neither level nor budget can be set.
     Fixed,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Profile {
     pub(crate) vertex: bool,
     pub(crate) calls: CallRule,
     pub(crate) thinking: ThinkingRule,
-    /// Whether `clientContent` is taken for the whole session, not only as announced history.
+    /// Whether `clientContent` is accepted during the whole session, and not only as announced history.
     pub(crate) content_anytime: bool,
     pub(crate) history_config: bool,
     pub(crate) media_chunks: bool,
@@ -96,7 +96,7 @@ const EXTENDED_38: Profile = Profile {
     ..LIVE_38
 };
 
-/// Model ids with the rules they follow. An id that ends in `-` stands for its whole line.
+/// Model ids with their rules. An id that ends in `-` stands for its whole line.
 const MODELS: &[(&str, &Profile)] = &[
     ("gemini-3.8-live", &LIVE_38),
     ("gemini-3.8-live-extended-thinking", &EXTENDED_38),
@@ -140,7 +140,7 @@ impl Profile {
         }
     }
 
-    /// Vertex keeps the model's rules, names some fields differently and gives the older models' calls no ids.
+    /// The profile on Vertex, which keeps the model's rules, names some fields differently and gives calls of older models no ids.
     fn on_vertex(&self) -> Self {
         Self {
             vertex: true,

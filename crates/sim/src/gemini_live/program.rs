@@ -1,4 +1,4 @@
-//! What the model is about to do, step by step, and what it waits for meanwhile. Knows no frames.
+//! The model's next steps, and the events that it waits for. Knows no frames.
 
 use super::calls::Scheduling;
 use super::speech::Speech;
@@ -7,14 +7,14 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use windlass_session::time::Timestamp;
 
-/// One exchange being carried out.
+/// One exchange in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    /// Names the program among those of its connection.
+    /// The number of the program, unique on its connection.
     pub(crate) number: u64,
     pub(crate) steps: VecDeque<Step>,
     pub(crate) wait: Wait,
-    /// The input that it answers.
+    /// The input that the program answers.
     pub(crate) heard: String,
     /// Results of its calls, in the order of their arrival.
     pub(crate) results: Vec<(String, Value)>,
@@ -27,9 +27,9 @@ pub(crate) struct Program {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
     Do(Action),
-    /// Says these words as they are; a script's `say` has places to fill.
+    /// Says these words as they are; a script's `say` has places to fill in.
     Say(String),
-    /// Ask the demo model how to go on, now that the results are in.
+    /// Asks the demo model how to continue, now that the results have come.
     Consult,
 }
 
@@ -56,7 +56,7 @@ impl Program {
         }
     }
 
-    /// Where the program goes on once its results are there.
+    /// The step at which the program continues after its results.
     fn continuation(&self) -> Option<usize> {
         self.steps
             .iter()
@@ -79,7 +79,7 @@ impl Program {
         }
     }
 
-    /// Gives up what would have followed the results.
+    /// Drops the steps that would have followed the results.
     pub(crate) fn drop_continuation(&mut self) {
         if let Some(index) = self.continuation() {
             self.steps.truncate(index);

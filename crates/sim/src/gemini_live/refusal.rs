@@ -1,11 +1,11 @@
-//! How the service says no: a close code with a reason. Knows the wording of refusals, not when they apply.
+//! The service's refusals: a close code with a reason. Knows the wording of refusals, not when they apply.
 
 use std::fmt;
 
 /// RFC 6455 leaves 123 bytes of a close frame for the reason.
 const REASON_BYTES_MAX: usize = 123;
 
-/// The end of a connection, as its close frame says it.
+/// The end of a connection, as in its close frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,
@@ -53,7 +53,7 @@ impl Refusal {
     }
 }
 
-/// Cuts at a character's border what does not fit a close frame.
+/// Cuts a reason at a character's border to the length of a close frame.
 fn fitting(mut reason: String) -> String {
     if reason.len() > REASON_BYTES_MAX {
         let mut end = REASON_BYTES_MAX;

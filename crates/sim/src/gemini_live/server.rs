@@ -1,5 +1,5 @@
-//! The server as its runner sees it: connections come, frames and time go in, frames and closes come out. Knows who
-//! may connect and which session a handle leads to; what a session does is its own affair.
+//! The server as its runner sees it: connections, frames and time come in, frames and closes go out. Knows who may connect, and the
+//! session of each handle; a session decides its own behaviour.
 
 use super::address::{self, Backend};
 use super::context::{Context, Shared};
@@ -18,10 +18,10 @@ use windlass_session::time::Timestamp;
 #[derive(Debug)]
 enum Connection {
     AwaitsSetup(Backend),
-    /// The setup will never be answered.
+    /// The setup is never answered.
     Deaf,
     Live(Box<Session>),
-    /// Refused before it came to a session.
+    /// Refused before there was a session.
     Over,
 }
 
@@ -68,8 +68,8 @@ impl Server {
         Ok(id)
     }
 
-    /// Takes one input of a connection and appends what follows from it. `now` never goes back. Input for a connection
-    /// that is over does nothing.
+    /// Takes one input of a connection and appends the resulting outputs. `now` never goes back. Input for an ended connection does
+    /// nothing.
     pub fn handle(
         &mut self,
         now: Timestamp,
@@ -85,7 +85,7 @@ impl Server {
             shared: &mut self.shared,
             out,
         };
-        // What was due goes out before what the new input brings.
+        // Due output is sent before the results of the new input.
         if let Connection::Live(session) = &mut connection {
             session.advance(&mut context);
         }
@@ -104,7 +104,7 @@ impl Server {
         }
     }
 
-    /// When the connection wants a [`Input::Tick`] at the latest.
+    /// The latest time for the connection's next [`Input::Tick`].
     pub fn next_deadline(&self, id: ConnectionId) -> Option<Timestamp> {
         match self.connections.get(&id)? {
             Connection::Live(session) => session.next_deadline(),
@@ -112,7 +112,7 @@ impl Server {
         }
     }
 
-    /// Whether the connection is still open, as far as the server is concerned.
+    /// Whether the connection is still open at the server's side.
     pub fn is_open(&self, id: ConnectionId) -> bool {
         self.connections.contains_key(&id)
     }
@@ -145,7 +145,7 @@ fn take_frame(
     match (taken, &mut *connection) {
         (Ok(None), _) => {}
         (Ok(Some(next)), _) => *connection = next,
-        // A client that resumes the session still needs its memory.
+        // A client may resume the session, so its memory is kept.
         (Err(refusal), Connection::Live(session)) => session.refuse(context, refusal),
         (Err(refusal), Connection::AwaitsSetup(_) | Connection::Deaf | Connection::Over) => {
             let Refusal { code, reason } = refusal;
@@ -205,7 +205,7 @@ fn set_up(
     Ok(Connection::Live(Box::new(session)))
 }
 
-/// Vertex names its sessions with UUIDs; ours are counted.
+/// The id of a session. Vertex uses UUIDs; ours are counted.
 fn session_id(id: ConnectionId) -> String {
     format!("00000000-0000-4000-8000-{:012x}", id.0)
 }

@@ -1,5 +1,5 @@
-//! One set-up session on one connection: its state, and which part of it each client message concerns. Knows neither
-//! credentials nor how a session is stored.
+//! One session after its setup, on one connection: its state, and the part of it that each client message concerns. Knows neither
+//! credentials nor the storage of sessions.
 
 use super::calls::{AnswerEnd, Calls, Scheduling};
 use super::context::Context;
@@ -20,9 +20,9 @@ use windlass_session::time::Timestamp;
 pub(crate) struct Session {
     pub(crate) setup: Setup,
     pub(crate) memory: Memory,
-    /// Its place among the stored sessions, where the client wants resumption.
+    /// Its number among the stored sessions, if the client wants resumption.
     pub(crate) stored_as: Option<u64>,
-    /// Whether the newest handle would lead back here.
+    /// Whether the newest handle leads to the current state.
     pub(crate) resumable: bool,
     pub(crate) foreground: Option<Program>,
     /// Programs that wait for non-blocking calls.
@@ -31,7 +31,7 @@ pub(crate) struct Session {
     pub(crate) calls: Calls,
     pub(crate) turn: Turn,
     pub(crate) ears: Ears,
-    /// The client is sending earlier conversation.
+    /// Whether the client is sending earlier conversation.
     pub(crate) takes_history: bool,
     pub(crate) ends_at: Option<Timestamp>,
     pub(crate) over: bool,
@@ -41,13 +41,13 @@ pub(crate) struct Session {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Turn {
     pub(crate) open: bool,
-    /// Whether anything was said in it.
+    /// Whether the turn has any content.
     pub(crate) generated: bool,
     /// Whether an answer would begin with a thought.
     pub(crate) thought_due: bool,
     pub(crate) audio_ms: u64,
     pub(crate) thought_characters: usize,
-    /// When the listener will have heard what was sent.
+    /// The time when the listener will have heard the sent audio.
     pub(crate) play_until: Timestamp,
 }
 
@@ -70,7 +70,7 @@ impl Session {
         }
     }
 
-    /// The setup was accepted.
+    /// Begins after the accepted setup.
     pub(crate) fn begin(&mut self, context: &mut Context<'_>, resumed: bool) {
         let seconds = context.shared.settings.session_seconds;
         self.ends_at = Some(context.now + Duration::from_secs(seconds));
@@ -90,7 +90,7 @@ impl Session {
         Program::new(self.next_program, heard, steps)
     }
 
-    /// One client message after the setup, its field names already checked.
+    /// Takes one client message after the setup, whose field names were checked.
     pub(crate) fn take(
         &mut self,
         context: &mut Context<'_>,
@@ -109,7 +109,7 @@ impl Session {
             "realtimeInput" => self.take_input(context, body),
             "toolResponse" => self.take_responses(context, body),
             "contextUpdate" => self.take_update(body),
-            // A second setup is the one kind left.
+            // Only a second setup is left.
             _ => Err(Refusal::invalid_argument()),
         }
     }
@@ -171,7 +171,7 @@ impl Session {
         Ok(())
     }
 
-    /// All results of non-blocking calls are in while their program still speaks its filler.
+    /// Handles that all results of non-blocking calls have come while their program still speaks its filler.
     fn reschedule_foreground(&mut self, context: &mut Context<'_>) {
         let Some(program) = &mut self.foreground else {
             return;
@@ -184,14 +184,14 @@ impl Session {
         match program.scheduling {
             Some(Scheduling::Silent) => program.drop_continuation(),
             Some(Scheduling::Interrupt) => {
-                // The filler stops; the program is parked and taken up at once by the advance that follows.
+                // The filler stops; the program is parked, and the next advance resumes it at once.
                 self.interrupt(context);
             }
             Some(Scheduling::WhenIdle) | None => {}
         }
     }
 
-    /// Goes as far as time and input allow.
+    /// Continues as far as time and input allow.
     pub(crate) fn advance(&mut self, context: &mut Context<'_>) {
         if self.ends_at.is_some_and(|ends_at| ends_at <= context.now) && !self.over {
             let refusal = Refusal::new(1011, "Deadline expired before operation could complete.");
@@ -238,7 +238,7 @@ impl Session {
         self.over = true;
     }
 
-    /// Says on the wire what was heard, where the client asked for it.
+    /// Sends the transcript of the input, if the client asked for it.
     pub(crate) fn transcribe(&self, context: &mut Context<'_>, text: &str) {
         if !self.setup.transcribes_input {
             return;

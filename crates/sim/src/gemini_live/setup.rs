@@ -1,4 +1,4 @@
-//! The first message: what a session asks for, and what the model refuses of it. Knows nothing of what follows.
+//! The first message: the requested session, and the model's refusals. Knows nothing of later messages.
 
 use super::address::Backend;
 use super::declarations;
@@ -10,22 +10,22 @@ use crate::sound::activity::Sensitivity;
 use crate::text::plan;
 use serde_json::{Map, Value};
 
-/// What a session was set up to be.
+/// The settings of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) profile: Profile,
     pub(crate) model: String,
-    /// What the system says.
+    /// The text of the system instruction.
     pub(crate) instruction: String,
     /// Characters of instruction and declarations, for the token count.
     pub(crate) preamble_characters: usize,
     pub(crate) declarations: Vec<Declaration>,
-    /// The service's own search is declared.
+    /// Whether the service's own search is declared.
     pub(crate) searches: bool,
     pub(crate) transcribes_input: bool,
     pub(crate) transcribes_output: bool,
     pub(crate) resumption: Option<Resumption>,
-    /// The client sends earlier conversation before anything else.
+    /// Whether the client sends earlier conversation before anything else.
     pub(crate) announces_history: bool,
     pub(crate) detection: Detection,
     pub(crate) speech_interrupts: bool,
@@ -37,20 +37,20 @@ pub(crate) struct Resumption {
     pub(crate) handle: Option<String>,
 }
 
-/// Who says when the user speaks.
+/// The source of the user's speech marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detection {
     Automatic(Sensitivity),
-    /// The client, with `activityStart` and `activityEnd`.
+    /// The client sends `activityStart` and `activityEnd`.
     Manual,
 }
 
-/// How much silence ends speech where the client does not say.
+/// The silence that ends speech, if the client sets none.
 const SILENCE_MS: u64 = 500;
 const PREFIX_PADDING_MS: u64 = 60;
 
 impl Setup {
-    /// Reads a `setup` whose field names have been checked.
+    /// Reads a `setup` whose field names were checked before.
     pub(crate) fn read(
         setup: &Map<String, Value>,
         backend: Backend,
@@ -178,7 +178,7 @@ fn check_features(setup: &Map<String, Value>, profile: &Profile) -> Result<(), R
         .and_then(|proactivity| proactivity.get("proactiveAudio"));
     let refused = match profile.family {
         Family::Native25 => false,
-        // Always on there, so that only its opposite is an error.
+        // Proactivity is always on there, so only turning it off is an error.
         Family::Live38 | Family::Extended38 => proactive == Some(&Value::Bool(false)),
         Family::Flash31 => setup.contains_key("proactivity"),
     };
@@ -212,7 +212,7 @@ fn check_features(setup: &Map<String, Value>, profile: &Profile) -> Result<(), R
     Ok(())
 }
 
-/// Protobuf JSON's 64-bit integers: a number or a string of one.
+/// A 64-bit integer of Protobuf JSON: a number, or a string with one.
 pub(crate) fn integer(value: Option<&Value>) -> Option<i64> {
     match value? {
         Value::String(text) => text.parse().ok(),
@@ -233,7 +233,7 @@ fn detection(input: Option<&Value>, profile: &Profile) -> Detection {
         Some(name) if name.ends_with("_LOW") => false,
         Some(_) | None => default,
     };
-    // The Gemini API is the more sensitive of the two by default.
+    // By default the Gemini API is more sensitive than Vertex.
     let default = !profile.vertex;
     let milliseconds = |key: &str, default: u64| {
         integer(setting(key)).map_or(default, |value| u64::try_from(value).unwrap_or(0))

@@ -1,5 +1,4 @@
-//! One utterance on its way out: audio in small frames, faster than it plays, with the words it stands for in between.
-//! Knows nothing of turns.
+//! One utterance in progress: audio in small frames, faster than it plays, with its words in between. Knows nothing of turns.
 
 use super::frames;
 use super::profile::Profile;
@@ -16,7 +15,7 @@ const SAMPLES_PER_FRAME: usize = 960;
 #[derive(Clone, Debug)]
 pub(crate) struct Speech {
     voice: Voice,
-    /// Pieces of the text with the sample at which each is due.
+    /// Pieces of the text, each with the sample at which it is due.
     pieces: VecDeque<(usize, String)>,
     said: String,
     next_at: Timestamp,
@@ -60,12 +59,12 @@ impl Speech {
         self.next_at
     }
 
-    /// What has been said of the text so far.
+    /// The part of the text that was sent.
     pub(crate) fn said(&self) -> &str {
         &self.said
     }
 
-    /// Sends what is due by `now`; says how much audio that was, in milliseconds.
+    /// Sends everything due by `now`; returns the length of that audio in milliseconds.
     pub(crate) fn advance(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! The model's turn: when it opens, how it ends, and how it is interrupted. Knows nothing of why anything is said.
+//! The model's turn: its begin, its end and its interruption. Knows no reason for an answer.
 
 use super::calls::Scheduling;
 use super::context::Context;
@@ -26,7 +26,7 @@ impl Session {
         }
     }
 
-    /// Audio of this length has been sent.
+    /// Notes that audio of this length was sent.
     pub(crate) fn sent_audio(&mut self, context: &Context<'_>, milliseconds: u64) {
         self.turn.audio_ms += milliseconds;
         if context.shared.settings.await_playback {
@@ -42,7 +42,7 @@ impl Session {
         context.send(frames::model_turn(&self.setup.profile, vec![part], beside));
     }
 
-    /// The model has said all it has to say; the turn's end follows when that has been heard.
+    /// Ends the generation; the turn ends when its audio has been heard.
     pub(crate) fn complete_generation(&mut self, context: &mut Context<'_>) {
         if self.turn.open && self.turn.generated {
             context.send(frames::content(json!({ "generationComplete": true })));
@@ -64,7 +64,7 @@ impl Session {
         self.offer_handle(context);
     }
 
-    /// A new handle, where the client wants any and nothing is under way.
+    /// Sends a new handle, if the client wants handles and nothing is running.
     pub(crate) fn offer_handle(&mut self, context: &mut Context<'_>) {
         let Some(session) = self.stored_as else {
             return;
@@ -78,8 +78,7 @@ impl Session {
         }
     }
 
-    /// New input: what is being said stops, blocking calls are taken back, and what waits for non-blocking calls goes
-    /// on waiting.
+    /// Handles new input: speech in progress stops, blocking calls are cancelled, and programs with non-blocking calls continue to wait.
     pub(crate) fn interrupt(&mut self, context: &mut Context<'_>) {
         if let Some(mut program) = self.foreground.take() {
             self.note_unfinished(&program);
@@ -106,7 +105,7 @@ impl Session {
         }
     }
 
-    /// Takes up a program whose results have come, where its scheduling allows it now.
+    /// Resumes a program whose results have come, if its scheduling allows it now.
     pub(crate) fn resume_parked(&mut self, context: &mut Context<'_>) -> bool {
         self.parked.retain(|program| {
             let silent = program.scheduling == Some(Scheduling::Silent);

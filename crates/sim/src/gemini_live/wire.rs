@@ -1,5 +1,5 @@
-//! The one walk that checks a client message against the protocol's field lists and brings every field name to
-//! lowerCamelCase, as protobuf JSON allows both spellings. Knows no field and no meaning of one.
+//! Checks a client message against the protocol's field lists in one walk, and brings every field name to lowerCamelCase, because
+//! protobuf JSON allows both spellings. Knows no field and no meaning of one.
 //!
 //! The refusals are worded like the service's own protobuf JSON errors.
 
@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Where in a message the walk is; printed in snake_case as the service does.
+/// The position of the walk in a message; printed in snake_case like by the service.
 #[derive(Clone, Copy)]
 enum Path<'a> {
     Root,
@@ -38,7 +38,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Reads one client frame: JSON, the right shape, every known name in lowerCamelCase, unset fields left out.
+/// Reads one client frame: JSON of the right shape, every known name in lowerCamelCase, unset fields left out.
 pub(crate) fn read(frame: &[u8]) -> Result<Map<String, Value>, Refusal> {
     let mut value: Value = serde_json::from_slice(frame)
         .map_err(|_| Refusal::invalid("Invalid JSON payload received. Parse error."))?;
@@ -108,7 +108,7 @@ fn walk_message(value: &mut Value, message: &Message, path: Path<'_>) -> Result<
             "Invalid value at '{path}' (MESSAGE)"
         )));
     };
-    // Null is protobuf JSON's way to say unset.
+    // Null means unset in protobuf JSON.
     map.retain(|_, entry| !entry.is_null());
     let mut renames: Vec<(String, &'static str)> = Vec::new();
     for (key, entry) in map.iter_mut() {

@@ -1,10 +1,10 @@
-//! What the client's microphone sends: the buffer, and where speech begins and ends in it. Knows neither items nor answers.
+//! The client's microphone: the buffer, and the begin and end of speech in it. Knows neither items nor answers.
 
 use crate::sound::activity::{Activity, Detector, Sensitivity};
 
 /// Bytes of PCM16 mono at 24 kHz in a millisecond.
 const BYTES_PER_MS: u64 = 48;
-/// What a commit needs.
+/// The least audio of a commit.
 pub(super) const COMMIT_MS_MIN: u64 = 100;
 
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Ears {
     buffered_bytes: u64,
 }
 
-/// What was heard, and when in the audio's own time.
+/// A begin or an end of speech, in the audio's own time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     Started { at_ms: u64 },
@@ -30,7 +30,7 @@ impl Ears {
         }
     }
 
-    /// Listens anew, with another sensitivity.
+    /// Restarts detection with another sensitivity.
     pub(super) fn tune(&mut self, sensitivity: Sensitivity) {
         self.detector = Detector::new(sensitivity);
     }
@@ -43,7 +43,7 @@ impl Ears {
         self.buffered_bytes = 0;
     }
 
-    /// Takes audio; `None` where it is no base64.
+    /// Takes audio; `None` where the text is no base64.
     pub(super) fn hear(&mut self, base64: &str, detects: bool) -> Option<Vec<Heard>> {
         let pcm = base64_simd::STANDARD.decode_to_vec(base64).ok()?;
         self.heard_bytes += pcm.len() as u64;

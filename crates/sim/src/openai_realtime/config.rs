@@ -1,4 +1,4 @@
-//! The session's configuration: what it is at first, and which changes are taken. Knows nothing of what it configures.
+//! The session's configuration: its initial values, and the accepted changes. Knows nothing of their effects.
 
 use crate::declaration::Declaration;
 use crate::sound::activity::Sensitivity;
@@ -32,7 +32,7 @@ impl Refusal {
 #[derive(Debug)]
 pub(super) struct Config(Map<String, Value>);
 
-/// Sessions end after an hour; this one began when the simulator's answers are dated.
+/// The end of the session after one hour; it began at the date of the simulator's answers.
 const EXPIRES_AT: u64 = 1_790_003_600;
 const KEYS: [&str; 16] = [
     "type",
@@ -75,12 +75,12 @@ impl Config {
         }
     }
 
-    /// All of it, as the service shows it after every change.
+    /// The whole configuration, as the service shows it after every change.
     pub(super) fn shown(&self) -> Value {
         Value::Object(self.0.clone())
     }
 
-    /// Changes what is named, or nothing.
+    /// Applies all named changes, or none.
     pub(super) fn update(&mut self, change: &Value) -> Result<(), Refusal> {
         let Some(change) = change.as_object() else {
             return Err(Refusal::new(
@@ -193,7 +193,7 @@ impl Config {
     }
 }
 
-/// As over Chat Completions.
+/// The same limit as for Chat Completions.
 const TOOLS_MAX: usize = 128;
 
 fn check_tools(tools: Option<&Value>) -> Result<(), Refusal> {
@@ -222,7 +222,7 @@ fn check_tools(tools: Option<&Value>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// PCM is taken at one rate alone.
+/// PCM is accepted at one rate only.
 fn check_audio(audio: Option<&Value>) -> Result<(), Refusal> {
     for side in ["input", "output"] {
         let format = audio.map_or(&Value::Null, |audio| &audio[side]["format"]);

@@ -1,21 +1,21 @@
-//! The conversation's items: which are taken, and what the model makes of them. Knows no time.
+//! The conversation's items: the accepted ones, and the conversation that the model reads from them. Knows no time.
 
 use super::config::Refusal;
 use crate::text::plan::Said;
 use serde_json::{Value, json};
 
-/// One item, with what the service knows of it beside what it shows.
+/// One item, with the service's hidden facts about it.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) shown: Value,
-    /// Of an assistant's message.
+    /// The length of an assistant message's audio.
     pub(super) audio_ms: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Items(Vec<Item>);
 
-/// The service's window holds far fewer.
+/// The most items; the service's window holds far fewer.
 const ITEMS_MAX: usize = 4_096;
 
 impl Items {
@@ -42,7 +42,7 @@ impl Items {
         self.0.push(Item { shown, audio_ms });
     }
 
-    /// Reads an item of the client's; it is shown with this id unless it brings its own.
+    /// Reads the client's item; it gets this id unless it has its own.
     pub(super) fn read(&self, item: &Value, id: &str) -> Result<Value, Refusal> {
         let missing = |param: &str| {
             let message = format!("Missing required parameter: '{param}'.");
@@ -98,7 +98,7 @@ impl Items {
         call?.shown["name"].as_str()
     }
 
-    /// The conversation as the model goes by it. Results count once they are there.
+    /// The conversation for the model. Results count once they have come.
     pub(super) fn said(&self) -> Vec<Said> {
         let mut said = Vec::new();
         for item in &self.0 {
@@ -123,7 +123,7 @@ impl Items {
                         _ => said.push(Said::Results(vec![(tool, value)])),
                     }
                 }
-                // A call behind results is of the next round.
+                // A call after results belongs to the next round.
                 (Some("function_call"), _) if matches!(said.last(), Some(Said::Results(_))) => {
                     said.push(Said::Results(Vec::new()));
                 }

@@ -1,5 +1,4 @@
-//! One session: its state, and what each of the client's events does. Knows no socket; how a response goes on is
-//! `responding`'s.
+//! One session: its state, and the effect of each client event. Knows no socket; `responding` continues responses.
 
 use super::audio::{COMMIT_MS_MIN, Ears, Heard};
 use super::config::{Config, Refusal};
@@ -21,10 +20,10 @@ pub(super) struct Session {
     pub(super) items: Items,
     pub(super) active: Option<Active>,
     ears: Ears,
-    /// The item that speech under way will become.
+    /// The id of the item for the speech in progress.
     speech_item: Option<String>,
     pub(super) ends_at: Option<Timestamp>,
-    /// How many of the next connections are to be turned away, until the server has heard of it.
+    /// The number of next connections to refuse, until the server has read it.
     pub(super) refuses_next: Option<u32>,
     pub(super) over: bool,
     minted: u64,
@@ -38,7 +37,7 @@ pub(super) struct Active {
     pub(super) steps: VecDeque<Action>,
     pub(super) output: Vec<Value>,
     pub(super) speech: Option<Speech>,
-    /// `None` while it waits for nothing that comes by itself.
+    /// `None` while it waits only for the client.
     pub(super) next_at: Option<Timestamp>,
 }
 
@@ -109,7 +108,7 @@ impl Session {
         self.send(json!({"type": "error", "error": error}), out);
     }
 
-    /// One event of the client.
+    /// Takes one event of the client.
     pub(super) fn take(&mut self, now: Timestamp, frame: &[u8], out: &mut Vec<Output>) {
         let event = serde_json::from_slice::<Value>(frame).unwrap_or(Value::Null);
         let taken = match event["type"].as_str() {
@@ -211,7 +210,7 @@ impl Session {
         Ok(())
     }
 
-    /// What is in the buffer becomes an item of the user's.
+    /// Turns the buffer's audio into an item of the user.
     fn commit(&mut self, id: &str, out: &mut Vec<Output>) {
         let seconds = self.ears.buffered_ms().div_ceil(1_000);
         self.ears.clear();
@@ -239,7 +238,7 @@ impl Session {
         );
     }
 
-    /// An item that is complete when it comes.
+    /// Adds an item that is complete from the beginning.
     fn add_item(&mut self, item: Value, out: &mut Vec<Output>) {
         let previous = self.items.last_id();
         for kind in ["conversation.item.added", "conversation.item.done"] {

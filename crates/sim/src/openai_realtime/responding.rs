@@ -1,5 +1,5 @@
-//! How a response goes on: its items, its audio as fast as the settings have it, its end. Knows the protocol's order of
-//! events; what is said comes from the script or the demo model.
+//! The progress of a response: its items, its audio at the speed of the settings, its end. Knows the protocol's order of events; the
+//! content comes from the script or the demo model.
 
 use super::requests::{Active, SAMPLES_PER_MS, Session, Speech};
 use crate::pieces::split;
@@ -18,7 +18,7 @@ const SAMPLES_PER_DELTA: usize = 2_400;
 enum Step {
     Next,
     Done,
-    /// With these details.
+    /// A failure with these details.
     Failed(Value),
 }
 
@@ -66,7 +66,7 @@ impl Session {
             "usage": usage, "metadata": null})
     }
 
-    /// Goes as far as time allows.
+    /// Continues the response up to `now`.
     pub(super) fn advance(&mut self, now: Timestamp, out: &mut Vec<Output>) {
         if !self.over && self.ends_at.is_some_and(|at| at <= now) {
             return self.expire(out);
@@ -141,7 +141,7 @@ impl Session {
             Action::StallMs(milliseconds) => out.push(Output::StopReading {
                 until: now + Duration::from_millis(milliseconds),
             }),
-            // Of other protocols.
+            // Actions for other protocols do nothing here.
             Action::Think(_)
             | Action::Search(_)
             | Action::AudioMs(_)
@@ -159,7 +159,7 @@ impl Session {
         out.push(how);
     }
 
-    /// The session's time is over: the service says so, closes, and gave no warning.
+    /// Ends the session when its time is over: the service reports it and closes, without an earlier warning.
     fn expire(&mut self, out: &mut Vec<Output>) {
         let message = "Your session hit the maximum duration of 60 minutes.";
         self.send(
@@ -171,7 +171,7 @@ impl Session {
         self.hang_up(Output::Close { code, reason }, out);
     }
 
-    /// An event of the current response.
+    /// Sends an event of the current response.
     fn say(&mut self, active: &Active, kind: &str, fields: Value, out: &mut Vec<Output>) {
         let mut event = json!({"type": format!("response.{kind}"), "response_id": active.id,
             "output_index": active.output.len()});
@@ -223,7 +223,7 @@ impl Session {
         });
     }
 
-    /// The next tenth of a second, and the words that it stands for.
+    /// Sends the next tenth of a second, and its words.
     fn speak(&mut self, active: &mut Active, now: Timestamp, out: &mut Vec<Output>) {
         let Some(mut speech) = active.speech.take() else {
             return;
@@ -342,7 +342,7 @@ impl Session {
         self.end_output(active, item("completed", &arguments), 0, out);
     }
 
-    /// Ends the current response, if there is one, before it is complete.
+    /// Ends the current response, if any, before it is complete.
     pub(super) fn cancel_active(&mut self, reason: &str, out: &mut Vec<Output>) {
         let Some(mut active) = self.active.take() else {
             return;

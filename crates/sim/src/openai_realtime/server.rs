@@ -1,4 +1,4 @@
-//! The server as its runner sees it: who may connect, and which connection an input is of.
+//! The server as its runner sees it: who may connect, and the connection of each input.
 
 use super::requests::Session;
 use crate::runner::{ConnectionId, Input, Options, Output, Refusals, Rejection, Upgrade};
@@ -21,12 +21,12 @@ enum Connection {
     New {
         model: String,
     },
-    /// It will be told that the beta is over.
+    /// It will be told that the beta has ended.
     Beta,
     Live(Box<Session>),
 }
 
-/// The service takes audio of 15 MiB in an event.
+/// The service accepts audio of 15 MiB in an event.
 const CLIENT_FRAME_BYTES_MAX: usize = 16 << 20;
 
 impl Server {
@@ -39,8 +39,8 @@ impl Server {
         }
     }
 
-    /// Decides on an HTTP upgrade; the connection begins with `Ok`. Any key is accepted, be it in the header or in the
-    /// name of a subprotocol; two beginnings stand for what can go wrong: `bad-` is refused with 401, `quota-` with 429.
+    /// Decides on an HTTP upgrade; the connection begins with `Ok`. Every key is accepted, in the header or in the name of a subprotocol,
+    /// with two exceptions: `bad-` is refused with 401, `quota-` with 429.
     ///
     /// # Errors
     ///
@@ -89,8 +89,8 @@ impl Server {
         Ok(id)
     }
 
-    /// Takes one input of a connection and appends what follows from it. `now` never goes back. Input for a connection
-    /// that is over does nothing.
+    /// Takes one input of a connection and appends the resulting outputs. `now` never goes back. Input for an ended connection does
+    /// nothing.
     pub fn handle(
         &mut self,
         now: Timestamp,
@@ -135,7 +135,7 @@ impl Server {
         }
     }
 
-    /// When the connection wants a [`Input::Tick`] at the latest.
+    /// The latest time for the connection's next [`Input::Tick`].
     pub fn next_deadline(&self, id: ConnectionId) -> Option<Timestamp> {
         match self.connections.get(&id)? {
             Connection::New { .. } | Connection::Beta => Some(Timestamp::default()),

@@ -1,12 +1,12 @@
-//! Hears when somebody speaks: energy of 16-bit PCM against an adaptive floor. Knows neither words nor the protocol.
+//! Detects speech: energy of 16-bit PCM against an adaptive floor. Knows neither words nor the protocol.
 
-/// How readily speech is heard.
+/// The sensitivity of speech detection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sensitivity {
     pub(crate) start_high: bool,
-    /// How long speech must last before its start is committed.
+    /// The speech that is needed before its start is committed, in milliseconds.
     pub(crate) prefix_padding_ms: u64,
-    /// How long silence must last before the end is committed.
+    /// The silence that is needed before the end is committed, in milliseconds.
     pub(crate) silence_ms: u64,
 }
 
@@ -17,9 +17,9 @@ pub(crate) enum Activity {
 }
 
 const FRAME_MS: u64 = 20;
-/// A pause that is still within a word while a start is being established.
+/// The longest pause within a word while a start is being established.
 const GAP_MS: u64 = 60;
-/// Root mean square of a 16-bit sample below which nothing is ever speech: some −42 dB of full scale.
+/// The root mean square of 16-bit samples below which audio is never speech: some −42 dB of full scale.
 const LEVEL_MIN: f32 = 260.0;
 
 /// Listens to one stream of audio. Time is the audio's own.
@@ -53,12 +53,12 @@ impl Detector {
         self.speaking
     }
 
-    /// How much audio has passed.
+    /// The milliseconds of audio so far.
     pub(crate) fn heard_ms(&self) -> u64 {
         self.heard_ms
     }
 
-    /// Takes little-endian samples and says what began or ended within them.
+    /// Takes little-endian samples and returns the begins and ends of speech within them.
     pub(crate) fn feed(&mut self, pcm: &[u8], rate_hz: u32) -> Vec<Activity> {
         let samples_per_frame = (rate_hz / 50).max(1);
         let mut activities = Vec::new();
@@ -75,7 +75,7 @@ impl Detector {
         activities
     }
 
-    /// The stream was closed: what was being said is over, and the next audio starts afresh.
+    /// Ends the stream: current speech ends, and the next audio starts afresh.
     pub(crate) fn end(&mut self) -> Option<Activity> {
         let ended = self.speaking.then_some(Activity::Ended);
         *self = Self {
@@ -93,8 +93,8 @@ impl Detector {
             5.0
         };
         let loud = level > (self.floor * factor).max(LEVEL_MIN);
-        // The floor falls fast and rises slowly, most slowly while somebody speaks, so that a fan that was switched on
-        // is forgotten after half a minute and a long sentence is not.
+        // The floor falls fast and rises slowly, most slowly during speech. So a fan that was switched on is forgotten after half a
+        // minute, and a long sentence is not.
         let weight = match (level < self.floor, loud) {
             (true, _) => 0.2,
             (false, false) => 0.05,
@@ -167,7 +167,7 @@ mod tests {
             &[(5, 300), (4_000, 600), (5, 1_000)],
             &[(Started, 400), (Ended, 1_400)],
         );
-        // A pause shorter than the silence is part of what is said.
+        // A pause shorter than the silence belongs to the speech.
         check(
             usual,
             &[(5, 300), (4_000, 300), (5, 400), (4_000, 300), (5, 600)],

@@ -1,5 +1,4 @@
-//! Sound, which every server by voice makes and hears: a voice that is a tone, and speech that is told from silence. Knows no
-//! protocol.
+//! Sound for all voice servers: a voice made of tones, and the detection of speech. Knows no protocol.
 
 pub(crate) mod activity;
 pub(crate) mod voice;

@@ -1,5 +1,5 @@
-//! The simulator's voice: a soft sequence of tones that stands for speech and is as long as the text makes it. Knows
-//! no words; it is a tone so that nobody takes it for a person.
+//! The simulator's voice: a soft sequence of tones in place of speech, as long as the text requires. Knows no words; tones make sure that
+//! it is not mistaken for a person.
 
 /// The service speaks 16-bit little-endian mono PCM at this rate.
 pub(crate) const RATE_HZ: u64 = 24_000;
@@ -7,9 +7,9 @@ pub(crate) const RATE_HZ: u64 = 24_000;
 const SAMPLES_PER_TONE: usize = 1_500;
 /// 4.75 s: an answer of the demo model stays under five seconds.
 const TONES_MAX: usize = 76;
-/// Peak of a tone: quiet beside full scale.
+/// The peak of a tone: quiet compared to full scale.
 const AMPLITUDE: f32 = 3_600.0;
-/// A pentatonic scale around the pitch of a low speaking voice, in hertz: any two of its tones sound well in a row.
+/// A pentatonic scale around the pitch of a low speaking voice, in hertz: any two of its tones sound well together.
 const SCALE: [f32; 8] = [196.0, 220.0, 246.9, 293.7, 329.6, 392.0, 440.0, 493.9];
 
 /// One utterance, produced piece by piece.
@@ -64,7 +64,7 @@ impl Voice {
         self.position >= self.samples()
     }
 
-    /// Appends the next samples, at most `count`, to `pcm`; says how many there were.
+    /// Appends the next samples to `pcm`, at most `count`; returns their number.
     pub(crate) fn speak(&mut self, count: usize, pcm: &mut Vec<u8>) -> usize {
         let end = (self.position + count).min(self.samples());
         let produced = end - self.position;
@@ -82,7 +82,7 @@ impl Voice {
     }
 }
 
-/// A sine with a little of its octave, swelling and fading within the tone so that no click is heard.
+/// A sine with a little of its octave, faded in and out so that no click is heard.
 fn tone_at(frequency_hz: f32, within: usize) -> i16 {
     use std::f32::consts::PI;
     let time = within as f32 / RATE_HZ as f32;

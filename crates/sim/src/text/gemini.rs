@@ -1,5 +1,5 @@
-//! Gemini's `generateContent` and `streamGenerateContent` as the service answers: its routes, its rules for contents, its
-//! chunks. Knows nothing of what the model says.
+//! Gemini's `generateContent` and `streamGenerateContent` as the service answers: its routes, its rules for contents, its chunks. Knows
+//! nothing of the answer's content.
 
 use super::plan::{self, Said};
 use super::{BODY_BYTES_MAX, HttpAnswer, Piece, Request, Stream};
@@ -32,7 +32,7 @@ fn error_body(status: u16, message: &str, retry_after: Option<u64>) -> Value {
     json!({ "error": error })
 }
 
-/// What a script's failure says in the service's words.
+/// The body of a script's failure, in the service's form.
 fn failure_body(failure: &HttpFailure) -> Value {
     let message = failure.message.as_deref().unwrap_or("The script says so.");
     error_body(failure.status, message, failure.retry_after)
@@ -66,7 +66,7 @@ pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> H
     speaker.answer(streams, is_complete)
 }
 
-/// Any key is accepted; `bad-` is refused with 400, as the service does, and `quota-` with 429.
+/// Every key is accepted, with two exceptions: `bad-` is refused with 400, as at the service, and `quota-` with 429.
 fn route<'r>(request: &Request<'r>) -> Result<(&'r str, bool), HttpAnswer> {
     let unknown = || refusal(404, "The requested URL was not found on this server.");
     let (before, method) = request.path.rsplit_once(':').ok_or_else(unknown)?;
@@ -97,19 +97,19 @@ struct Content {
     instruction: String,
     said: Vec<Said>,
     tools: Vec<Declaration>,
-    /// The service's own search is declared.
+    /// Whether the service's own search is declared.
     searches: bool,
     characters: usize,
 }
 
-/// From the third generation on, the first call of a message comes with a signature, which has to come back.
+/// Whether calls are signed: from the third generation on, a message's first call has a signature, which has to be sent back.
 fn is_signed(model: &str) -> bool {
     let generation = model.strip_prefix("gemini-").unwrap_or_default();
     !generation.starts_with("1.") && !generation.starts_with("2.")
 }
 
 const SIGNATURE: &str = "c2ltdWxhdGVk";
-/// Stands for a signature in a history that another model made.
+/// The replacement for a signature in another model's history.
 const SKIPPED: &str = "skip_thought_signature_validator";
 
 impl Content {
@@ -182,8 +182,8 @@ fn own_tools(tools: &Value) -> impl Iterator<Item = &str> {
         .filter(|name| !is_named(name, "functionDeclarations", "function_declarations"))
 }
 
-/// Functions beside the service's own tools: not before the third generation, and then only where the request says that it
-/// takes what these tools did.
+/// Checks functions beside the service's own tools: they are allowed from the third generation on, and only if the request declares that
+/// it accepts the results of these tools.
 fn check_combination(body: &Value, model: &str, has_functions: bool) -> Result<(), String> {
     if !has_functions || own_tools(&body["tools"]).next().is_none() {
         return Ok(());
@@ -233,7 +233,7 @@ fn field<'v>(part: &'v Value, camel: &str, snake: &str) -> Option<&'v Value> {
     part.get(camel).or_else(|| part.get(snake))
 }
 
-/// Calls of one content: id and tool.
+/// The calls of one content: id and tool.
 type Calls = Vec<(Option<String>, String)>;
 
 fn id_of(value: &Value) -> Option<String> {
@@ -244,7 +244,7 @@ fn name_of(value: &Value) -> String {
     value["name"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The service's rules: roles, calls behind what they answer, as many results as calls, ids that fit, and signatures.
+/// Checks the service's rules: roles, calls before their results, as many results as calls, matching ids, and signatures.
 fn read_contents(contents: &[Value], is_signed: bool) -> Result<Vec<Said>, String> {
     let mut said = Vec::new();
     let mut open = Calls::new();
@@ -284,7 +284,7 @@ fn read_contents(contents: &[Value], is_signed: bool) -> Result<Vec<Said>, Strin
     }
 }
 
-/// Each call of the service's own tools comes back with its result, and both with the signatures that they had.
+/// Checks that each call of the service's own tools is returned with its result, both with their signatures.
 fn check_own(parts: &[Value]) -> Result<(), String> {
     let mut open: Option<&Value> = None;
     for part in parts {
@@ -313,7 +313,7 @@ fn check_own(parts: &[Value]) -> Result<(), String> {
 const OWN_RULE: &str =
     "Please ensure that each tool call part is followed by its tool response part.";
 
-/// The calls of the model's content; the first may have to be signed.
+/// The calls of the model's content; the first one may need a signature.
 fn read_calls(parts: &[Value], is_due: bool) -> Result<Calls, String> {
     check_own(parts)?;
     let mut calls = Calls::new();
@@ -339,7 +339,7 @@ fn read_calls(parts: &[Value], is_due: bool) -> Result<Calls, String> {
     Ok(calls)
 }
 
-/// The user's content: the results of the calls before it, and words.
+/// Reads the user's content: the results of the calls before it, and words.
 fn read_input(parts: &[Value], open: &Calls, said: &mut Vec<Said>) -> Result<(), String> {
     let (mut results, mut ids, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts {
@@ -406,7 +406,7 @@ impl Speaker<'_> {
         self.parts.push(part);
     }
 
-    /// False where the answer ends here, without its finish reason.
+    /// `false` where the answer ends here, without its finish reason.
     fn act(&mut self, action: &Action) -> bool {
         match action {
             Action::Say(text) => {
@@ -444,7 +444,7 @@ impl Speaker<'_> {
                 self.stream.half(value);
                 return false;
             }
-            // Of spoken conversations.
+            // Actions for spoken conversations do nothing here.
             Action::AudioMs(_)
             | Action::ExpectResponse
             | Action::Cancel

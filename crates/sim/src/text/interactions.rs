@@ -1,5 +1,5 @@
-//! Gemini's Interactions as the service answers: its rules for steps, its events. Stores nothing, whatever is asked. Knows
-//! nothing of what the model says.
+//! Gemini's Interactions as the service answers: its rules for steps, its events. Stores nothing, even on request. Knows nothing of the
+//! answer's content.
 
 use super::plan::{self, Said};
 use super::{BODY_BYTES_MAX, HttpAnswer, Piece, Request, Stream};
@@ -9,7 +9,7 @@ use crate::runner::Options;
 use crate::script::{Action, CallForm, CallId, HttpFailure, Page, SearchForm};
 use serde_json::{Map, Value, json};
 
-/// A request that is not taken: status, code and words.
+/// A refused request: status, code and message.
 struct Refusal {
     status: u16,
     code: &'static str,
@@ -47,7 +47,7 @@ fn error_body(code: &str, message: &str) -> Value {
     json!({"error": {"message": message, "code": code}})
 }
 
-/// What a script's failure says in the service's words.
+/// The body of a script's failure, in the service's form.
 fn failure_body(failure: &HttpFailure) -> Value {
     let message = failure.message.as_deref().unwrap_or("The script says so.");
     error_body(code_of(failure.status), message)
@@ -76,7 +76,7 @@ pub(super) fn answer(request: &Request<'_>, options: &Options, number: u64) -> H
     speaker.finish()
 }
 
-/// Any key is accepted; two beginnings stand for what can go wrong: `bad-` is refused with 401, `quota-` with 429.
+/// Every key is accepted, with two exceptions: `bad-` is refused with 401, `quota-` with 429.
 fn check_key(request: &Request<'_>) -> Result<(), Refusal> {
     let refuse = |status, code, message: &str| {
         Err(Refusal {
@@ -106,13 +106,13 @@ struct Asked {
     instruction: String,
     said: Vec<Said>,
     tools: Vec<Declaration>,
-    /// The service's own search is declared.
+    /// Whether the service's own search is declared.
     searches: bool,
     streams: bool,
     characters: usize,
 }
 
-/// Those of the request that a client of models may send (google-genai 3.4.0).
+/// The members of a request that a client of models may send (google-genai 3.4.0).
 const KNOWN_FIELDS: [&str; 18] = [
     "background",
     "cached_content",
@@ -151,7 +151,7 @@ const KNOWN_SETTINGS: [&str; 12] = [
 
 const LEVELS: [&str; 5] = ["minimal", "low", "medium", "high", "xhigh"];
 
-/// The first member of an object that is none of these.
+/// The first member of an object that is not in the list.
 fn unknown<'o>(object: &'o Map<String, Value>, known: &[&str]) -> Option<&'o str> {
     let mut names = object.keys().map(String::as_str);
     names.find(|name| !known.contains(name))
@@ -229,7 +229,7 @@ fn check_settings(settings: Option<&Value>, has_functions: bool) -> Result<(), R
     Ok(())
 }
 
-/// The service's documents list a model of the second generation that does not.
+/// Whether the model thinks. The service's documents list a model of the second generation that does not.
 fn thinks(model: &str) -> bool {
     !model.starts_with("gemini-2.5-flash-lite") && !model.starts_with("gemini-2.0")
 }
@@ -275,8 +275,8 @@ fn read_tools(tools: Option<&Value>) -> Result<Vec<Declaration>, Refusal> {
 
 const SIGNATURE: &str = "c2ltdWxhdGVk";
 
-/// The service's rules: steps of known types; each call has its result and each result its call; thoughts come back as they
-/// were; and where a model thinks, a call stands behind a thought. The wording is ours.
+/// Checks the service's rules: steps of known types; each call has its result and each result its call; thoughts come back unchanged; and
+/// if a model thinks, a thought precedes each call. The wording is ours.
 fn read_input(steps: &[Value], thinks: bool) -> Result<Vec<Said>, Refusal> {
     let mut said = Vec::new();
     let mut open: Vec<(&str, &str)> = Vec::new();
@@ -352,18 +352,18 @@ fn words_of(content: &Value) -> String {
     }
 }
 
-/// An answer as it is put together, as a stream and as a whole at once.
+/// An answer in progress, built as a stream and as a whole at once.
 struct Speaker<'a> {
     asked: &'a Asked,
     number: u64,
     stream: Stream,
     steps: Vec<Value>,
-    /// The current words of the model.
+    /// The model's current text.
     text: Option<String>,
     said: usize,
     thought: usize,
     calls: usize,
-    /// Found and not cited yet.
+    /// Pages that were found and not cited yet.
     pages: Vec<Page>,
 }
 
@@ -394,7 +394,7 @@ impl<'a> Speaker<'a> {
         speaker
     }
 
-    /// Without an id, because nothing is stored.
+    /// The interaction, without an id because nothing is stored.
     fn interaction(&self, status: &str) -> Value {
         json!({"id": "", "status": status, "object": "interaction", "model": self.asked.model})
     }
@@ -434,7 +434,7 @@ impl<'a> Speaker<'a> {
         self.event("step.delta", json!({"index": index, "delta": delta}));
     }
 
-    /// The step as it stands in an answer that comes whole.
+    /// Ends a step, in the form of a whole answer.
     fn end(&mut self, step: Value) {
         let index = self.steps.len();
         self.event("step.stop", json!({ "index": index }));
@@ -529,7 +529,7 @@ impl<'a> Speaker<'a> {
         self.pages.clone_from(&search.pages);
     }
 
-    /// False where the answer ends here, without its end.
+    /// `false` where the answer ends here, without its end event.
     fn act(&mut self, action: &Action) -> bool {
         match action {
             Action::Say(text) => split(text).iter().for_each(|piece| self.say(piece)),
@@ -565,7 +565,7 @@ impl<'a> Speaker<'a> {
                 self.stream.half(value);
                 return false;
             }
-            // Of spoken conversations.
+            // Actions for spoken conversations do nothing here.
             Action::AudioMs(_)
             | Action::ExpectResponse
             | Action::Cancel
@@ -598,7 +598,7 @@ impl<'a> Speaker<'a> {
         self.stream.answer()
     }
 
-    /// What breaks a stream breaks a whole answer before its first byte.
+    /// Breaks the answer: a stream where it stands, a whole answer before its first byte.
     fn cut_short(self) -> HttpAnswer {
         if self.asked.streams {
             return self.stream.answer();

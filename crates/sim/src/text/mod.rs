@@ -1,5 +1,5 @@
-//! Text models over HTTP as a pure function: a request and what the model is to do in, an answer out. Knows no socket and no
-//! clock; what a conversation holds is in the requests themselves, so that the server remembers nothing of it.
+//! Text models over HTTP as a pure function: from a request and the model's plan to an answer. Knows no socket and no clock; each request
+//! holds its conversation, so the server remembers none.
 
 mod gemini;
 mod interactions;
@@ -17,10 +17,10 @@ use crate::script::HttpFailure;
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub method: &'a str,
-    /// Without the query.
+    /// The path without the query.
     pub path: &'a str,
     pub query: &'a str,
-    /// Names in lower case.
+    /// Headers with names in lower case.
     pub headers: &'a [(String, String)],
     pub body: &'a [u8],
 }
@@ -43,7 +43,7 @@ impl Request<'_> {
 pub struct HttpAnswer {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
-    /// In this order; a body of one piece has a known length.
+    /// The pieces in their order; a body of one piece has a known length.
     pub body: Vec<Piece>,
 }
 
@@ -52,13 +52,13 @@ pub struct HttpAnswer {
 pub enum Piece {
     Bytes(Vec<u8>),
     WaitMs(u64),
-    /// These bytes over and over, until the client goes away.
+    /// These bytes repeated until the client disconnects.
     Endless(Vec<u8>),
     /// The connection breaks.
     Cut,
 }
 
-/// Which service is simulated.
+/// The simulated service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// `POST …/chat/completions` and `POST …/responses`.
@@ -67,7 +67,7 @@ pub enum Protocol {
     Gemini,
 }
 
-/// The most of a request's body that is read; the services take images of some megabytes.
+/// The most bytes of a request's body that are read; the services take images of some megabytes.
 pub const BODY_BYTES_MAX: usize = 32 << 20;
 
 /// A simulated text service.
@@ -87,7 +87,7 @@ impl Server {
         }
     }
 
-    /// Answers one request. The same requests in the same order have the same answers.
+    /// Answers one request. Equal requests in the same order get equal answers.
     pub fn answer(&mut self, request: &Request<'_>) -> HttpAnswer {
         self.answers += 1;
         match self.protocol {
@@ -108,7 +108,7 @@ fn json_answer(status: u16, body: &serde_json::Value) -> HttpAnswer {
     }
 }
 
-/// A page, such as a proxy sends.
+/// A page, like from a proxy.
 fn page(status: u16) -> HttpAnswer {
     let html = format!("<!DOCTYPE html>\n<html><title>{status}</title><h1>{status}</h1></html>\n");
     HttpAnswer {
@@ -118,7 +118,7 @@ fn page(status: u16) -> HttpAnswer {
     }
 }
 
-/// The answer that a script's failure stands for, with the service's own body.
+/// The answer of a script's failure, with the service's own body.
 fn failed(failure: &HttpFailure, body: &serde_json::Value) -> HttpAnswer {
     let mut answer = if failure.html {
         page(failure.status)
@@ -146,7 +146,7 @@ impl Stream {
         self.pieces.push(Piece::Bytes(bytes));
     }
 
-    /// The first half of an event, and the connection breaks.
+    /// Sends the first half of an event, and breaks the connection.
     fn half(&mut self, value: &serde_json::Value) {
         let mut event = format!("data: {value}\n\n").into_bytes();
         event.truncate(event.len() / 2);
@@ -163,7 +163,7 @@ impl Stream {
     }
 }
 
-/// An event whose text breaks off within a letter: `mark` stands where the first half of an `é` is to be.
+/// An event whose text ends within a letter: the first half of an `é` replaces `mark`.
 fn half_a_letter(value: &serde_json::Value, mark: &str) -> Vec<u8> {
     half_a_letter_of(&format!("data: {value}\n\n"), mark)
 }

@@ -1,5 +1,5 @@
-//! Chat Completions as OpenAI's service answers, and the way in to its other protocols over HTTP: its routes, its rules for messages, its chunks. Knows nothing of what the
-//! model says.
+//! Chat Completions as OpenAI's service answers, and the entry to its other protocols over HTTP: its routes, its rules for messages, its
+//! chunks. Knows nothing of the answer's content.
 
 use super::openai_messages::read_messages;
 use super::openai_refusal::{Refusal, error_body};
@@ -38,7 +38,7 @@ enum Route {
     Models,
 }
 
-/// Any key is accepted; two beginnings stand for what can go wrong: `bad-` is refused with 401, `quota-` with 429.
+/// Every key is accepted, with two exceptions: `bad-` is refused with 401, `quota-` with 429.
 fn route(request: &Request<'_>) -> Result<Route, Refusal> {
     let refuse = |status, code, message: &str| {
         Err(Refusal {
@@ -170,8 +170,8 @@ impl Chat {
     }
 }
 
-/// From GPT-5.2 on function tools and reasoning do not go together here; from GPT-5.5 on a model reasons unless it is told not
-/// to (BerriAI/litellm pull request 34569).
+/// Whether function tools are refused with this effort. From GPT-5.2 on they do not go together with reasoning; from GPT-5.5 on a model
+/// reasons unless told not to (BerriAI/litellm pull request 34569).
 fn refuses_tools_with(model: &str, effort: Option<&str>) -> bool {
     let generation = model.strip_prefix("gpt-").unwrap_or_default();
     let end = generation.find('-').unwrap_or(generation.len());
@@ -234,7 +234,7 @@ fn read_tools(tools: Option<&Value>) -> Result<Vec<Declaration>, Refusal> {
     tools.iter().enumerate().map(read).collect()
 }
 
-/// An answer as it is put together, as a stream and as a whole at once.
+/// An answer in progress, built as a stream and as a whole at once.
 struct Speaker<'c> {
     chat: &'c Chat,
     number: u64,
@@ -277,7 +277,7 @@ impl<'c> Speaker<'c> {
         self.stream.push(&chunk);
     }
 
-    /// False where the answer ends here, without its end mark.
+    /// `false` where the answer ends here, without its end mark.
     fn act(&mut self, action: &Action) -> bool {
         match action {
             Action::Say(text) => {
@@ -320,7 +320,7 @@ impl<'c> Speaker<'c> {
                 self.stream.half(value);
                 return false;
             }
-            // Of spoken conversations.
+            // Actions for spoken conversations do nothing here.
             Action::AudioMs(_)
             | Action::Search(_)
             | Action::ExpectResponse
@@ -335,7 +335,7 @@ impl<'c> Speaker<'c> {
         true
     }
 
-    /// A call in two pieces: who is called, and then with what. A text for arguments is sent as it is.
+    /// Sends a call in two pieces: the tool's name, then the arguments. Arguments that are a text are sent as they are.
     fn call(&mut self, call: &CallForm) {
         let arguments = match &call.args {
             Value::String(text) => text.clone(),
@@ -407,7 +407,7 @@ impl<'c> Speaker<'c> {
         answer
     }
 
-    /// What breaks a stream breaks a whole answer before its first byte.
+    /// Breaks the answer: a stream where it stands, a whole answer before its first byte.
     fn cut_short(self, streams: bool) -> HttpAnswer {
         if streams {
             return self.stream.answer();

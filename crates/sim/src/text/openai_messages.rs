@@ -1,4 +1,4 @@
-//! The messages of a Chat Completions request: which the service takes, and what they say. Knows nothing of answers.
+//! The messages of a Chat Completions request: the accepted ones, and their content. Knows nothing of answers.
 
 use super::openai_refusal::Refusal;
 use super::openai_rules::is_name;
@@ -6,7 +6,7 @@ use super::plan::{Said, text_of, texts_of};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The service's rule: the answers to all calls of a message stand directly behind it.
+/// Checks the service's rule: the answers to all calls of a message follow directly after it.
 pub(super) fn read_messages(messages: &[Value]) -> Result<Vec<Said>, Refusal> {
     let mut said = Vec::new();
     // Calls of the last message that wait for their answer: id and tool.

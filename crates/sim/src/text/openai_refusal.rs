@@ -1,9 +1,9 @@
-//! How Chat Completions refuses: the form of an error. Knows no request.
+//! The refusals of Chat Completions: the form of an error. Knows no request.
 
 use super::HttpAnswer;
 use serde_json::{Value, json};
 
-/// A refusal: status, kind, code, the place, and words.
+/// A refusal: status, kind, code, place and message.
 pub(super) struct Refusal {
     pub(super) status: u16,
     pub(super) code: Option<&'static str>,

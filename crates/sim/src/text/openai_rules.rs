@@ -1,9 +1,9 @@
-//! What all of OpenAI's protocols over HTTP have in common. Knows none of them.
+//! The rules that all of OpenAI's protocols over HTTP share. Knows none of the protocols.
 
 pub(super) const NAME_BYTES_MAX: usize = 64;
 pub(super) const TOOLS_MAX: usize = 128;
 
-/// Every answer is of the same moment: there is no clock here.
+/// The time of every answer: there is no clock here.
 pub(super) const CREATED: u64 = 1_790_000_000;
 
 pub(super) fn is_name(name: &str) -> bool {

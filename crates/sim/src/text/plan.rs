@@ -1,5 +1,4 @@
-//! What the model does next in a conversation that a request holds: the script's next actions, or the demo model's. Knows no
-//! protocol.
+//! The model's next actions in a request's conversation: the script's, or the demo model's. Knows no protocol.
 
 use crate::declaration::Declaration;
 use crate::demo::{self, World};
@@ -9,26 +8,26 @@ use crate::template::Scope;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One thing that was said, in the order of the conversation. What the model said without calls has no bearing.
+/// One part of the conversation, in its order. Texts of the model without calls do not matter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Said {
     User(Heard),
-    /// The user said something aloud, which nobody here understands.
+    /// Speech of the user, which is not recognised here.
     Speech,
-    /// Tool and result of each call of one answer.
+    /// The tool and result of each call of one answer.
     Results(Vec<(String, Value)>),
 }
 
-/// What stands in the user's place: the parts may be several messages, of which only the last waits for an answer.
+/// The user's messages: the parts may be several messages, of which only the last waits for an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Heard {
     parts: Vec<String>,
-    /// All of it, for scripts.
+    /// The whole text, for scripts.
     text: String,
 }
 
 impl Said {
-    /// Parts of one content, each with the words between it and the next.
+    /// Parts of one content, joined by `between`.
     pub(crate) fn user(parts: Vec<String>, between: &str) -> Self {
         Self::User(Heard {
             text: parts.join(between),
@@ -37,7 +36,7 @@ impl Said {
     }
 }
 
-/// What the model does now, as actions with their places filled in. The instruction is the system's.
+/// The model's next actions, with their places filled in. `instruction` is the system's.
 pub(crate) fn next(
     options: &Options,
     instruction: &str,
@@ -50,7 +49,7 @@ pub(crate) fn next(
     }
 }
 
-/// The demo model lives through the conversation once more; it is quick enough for that.
+/// Replays the whole conversation with the demo model, which is fast enough for that.
 fn demo_next(said: &[Said], world: &World<'_>) -> Vec<Action> {
     let mut model = demo::Model::new();
     let mut replies = Vec::new();
@@ -135,7 +134,7 @@ fn found<'e>(exchanges: &'e [Exchange], inputs: &[&Said]) -> Option<&'e Exchange
     })
 }
 
-/// What an input is written down as.
+/// The transcript of an input.
 fn heard<'s>(said: &'s Said, exchange: Option<&'s Exchange>) -> &'s str {
     match (said, exchange.map(|exchange| &exchange.when)) {
         (Said::User(heard), _) => &heard.text,
@@ -144,7 +143,7 @@ fn heard<'s>(said: &'s Said, exchange: Option<&'s Exchange>) -> &'s str {
     }
 }
 
-/// What the last thing that the user said aloud is written down as.
+/// The transcript of the user's last spoken input.
 pub(crate) fn transcript(options: &Options, said: &[Said]) -> String {
     let inputs: Vec<&Said> = said
         .iter()
@@ -171,17 +170,17 @@ fn filled(action: &Action, scope: &Scope<'_>) -> Action {
     }
 }
 
-/// About as many tokens as a text has.
+/// The approximate number of tokens of a text.
 pub(crate) fn tokens(characters: usize) -> usize {
     characters.div_ceil(4)
 }
 
-/// The text of a message's content: a text, or parts that have one each.
+/// The text of a message's content: a text, or parts with one text each.
 pub(crate) fn text_of(content: &Value) -> String {
     texts_of(content).concat()
 }
 
-/// The same part by part.
+/// The texts of the parts.
 pub(crate) fn texts_of(content: &Value) -> Vec<String> {
     match content {
         Value::String(text) => vec![text.clone()],
@@ -193,7 +192,7 @@ pub(crate) fn texts_of(content: &Value) -> Vec<String> {
     }
 }
 
-/// What the system says among the items of a conversation that have a role.
+/// The system's texts among the items of a conversation that have a role.
 pub(crate) fn instruction_of(items: &[Value]) -> String {
     let is_systems = |item: &&Value| {
         ["system", "developer"]

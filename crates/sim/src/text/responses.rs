@@ -1,4 +1,4 @@
-//! OpenAI's Responses as the service answers: its rules for items, its events. Knows nothing of what the model says.
+//! OpenAI's Responses as the service answers: its rules for items, its events. Knows nothing of the answer's content.
 
 use super::openai_refusal::{Refusal, error_body};
 use super::openai_rules::{CREATED, NAME_BYTES_MAX, TOOLS_MAX, is_name};
@@ -11,7 +11,7 @@ use crate::script::{Action, CallForm, CallId, Page, SearchForm};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Answers a request whose key was taken.
+/// Answers a request whose key was accepted.
 pub(super) fn answer(body: &[u8], options: &Options, number: u64) -> HttpAnswer {
     let asked = match ResponsesRequest::read(body) {
         Ok(asked) => asked,
@@ -32,7 +32,7 @@ pub(super) fn answer(body: &[u8], options: &Options, number: u64) -> HttpAnswer 
     speaker.finish()
 }
 
-/// Where a field of a flat declaration is.
+/// The path of a field of a flat declaration.
 fn place_of_tool(index: usize, field: &str) -> String {
     format!("tools[{index}].{field}")
 }
@@ -42,16 +42,16 @@ struct ResponsesRequest {
     instruction: String,
     said: Vec<Said>,
     tools: Vec<Declaration>,
-    /// The service's own search is declared.
+    /// Whether the service's own search is declared.
     searches: bool,
     streams: bool,
-    /// The model reasons before each answer.
+    /// Whether the model reasons before each answer.
     reasons: bool,
     wants_encrypted: bool,
     characters: usize,
 }
 
-/// What the service knows of those that a client of tools might send.
+/// The service's fields that a client of tools might send.
 const KNOWN_FIELDS: [&str; 23] = [
     "background",
     "include",
@@ -162,7 +162,7 @@ fn declares(tools: Option<&Value>, kind: &str) -> bool {
     tools.any(|tool| tool["type"] == kind)
 }
 
-/// Functions are flat here.
+/// Function declarations are flat here.
 fn read_tools(tools: Option<&Value>) -> Result<Vec<Declaration>, Refusal> {
     let tools = tools
         .and_then(Value::as_array)
@@ -205,8 +205,8 @@ fn read_tools(tools: Option<&Value>) -> Result<Vec<Declaration>, Refusal> {
     Ok(declarations)
 }
 
-/// The service's rules: each call has its output, each output its call, and what was reasoned comes back as it was, before
-/// what followed from it.
+/// Checks the service's rules: each call has its output, each output its call, and reasoning comes back unchanged, before the items that
+/// followed from it.
 fn read_input(items: &[Value], stores: bool) -> Result<Vec<Said>, Refusal> {
     let mut said = Vec::new();
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
@@ -323,7 +323,7 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-/// An answer as it is put together, as a stream and as a whole at once.
+/// An answer in progress, built as a stream and as a whole at once.
 struct Speaker<'a> {
     asked: &'a ResponsesRequest,
     number: u64,
@@ -334,7 +334,7 @@ struct Speaker<'a> {
     text: Option<String>,
     said: usize,
     thought: usize,
-    /// Found and not cited yet.
+    /// Pages that were found and not cited yet.
     pages: Vec<Page>,
 }
 
@@ -519,7 +519,7 @@ impl<'a> Speaker<'a> {
         self.pages.clone_from(&search.pages);
     }
 
-    /// False where the answer ends here, without its end.
+    /// `false` where the answer ends here, without its end event.
     fn act(&mut self, action: &Action) -> bool {
         match action {
             Action::Say(text) => split(text).iter().for_each(|piece| self.say(piece)),
@@ -562,7 +562,7 @@ impl<'a> Speaker<'a> {
                 self.stream.half(value);
                 return false;
             }
-            // Of spoken conversations.
+            // Actions for spoken conversations do nothing here.
             Action::AudioMs(_)
             | Action::ExpectResponse
             | Action::Cancel
@@ -590,7 +590,7 @@ impl<'a> Speaker<'a> {
         self.stream.answer()
     }
 
-    /// What breaks a stream breaks a whole answer before its first byte.
+    /// Breaks the answer: a stream where it stands, a whole answer before its first byte.
     fn cut_short(self) -> HttpAnswer {
         if self.asked.streams {
             return self.stream.answer();

@@ -1,4 +1,4 @@
-//! Row 20 of the table: what becomes of the user's answer to a question.
+//! Row 20 of the table: the user's answer to an approval request.
 
 use super::{Begin, EARLIER_MAX, NewEffect, Step, await_end, covers, is_of_tool, keep_newest};
 use crate::command::{AnswerVerdict, Approval, ApprovalAnswer, Refusal, Reply, Run, ToolFacts};
@@ -26,6 +26,17 @@ impl Step<'_> {
         if self.rows.is_abandoned {
             return Reply::Refused(Refusal::Abandoned);
         }
+        self.continue_paused(|effect| {
+            let newest = effect.newest_attempt();
+            newest.question == Some(number) && answer.again == Some(newest.number)
+        });
+        let reply = self.judge_answer(answer, question);
+        self.end_continued();
+        reply
+    }
+
+    fn judge_answer(&mut self, answer: &ApprovalAnswer, question: Question) -> Reply {
+        let number = question.number;
         if let Some(reply) = self.answered_before(answer, &question) {
             return reply;
         }
@@ -81,10 +92,10 @@ impl Step<'_> {
             self.give_standing(&question, approval);
             return self.run_without_effect(&question, approval);
         }
-        // What changes nothing begins anew, whatever came of it before.
+        // A tool that changes nothing begins anew, whatever its earlier outcome.
         let newest = newest.filter(|_| !is_read_task);
         let newest = newest.filter(|effect| match effect.state {
-            // An approval of a request that named it approves another try at that very effect.
+            // An approval of a request that named the effect approves another try at it.
             EffectState::NotDone | EffectState::Unknown => true,
             EffectState::Running | EffectState::Done => false,
         });
@@ -143,8 +154,8 @@ impl Step<'_> {
         self.settle(index, EffectState::Unknown);
     }
 
-    /// What another connection asked for in the same user turn, and what has begun since the question was put: a model that lost
-    /// its connection may have asked for the same change in other words, and the question could not name it.
+    /// Effects of another connection in the same user turn, and effects begun since the approval request was put: a model that lost its
+    /// connection may have asked for the same change in other words, and the approval request could not name it.
     fn begun_meanwhile(&self, question: &Question, tool: &ToolFacts) -> Vec<Earlier> {
         let may_be_same = |effect: &&Effect| {
             let is_lost = effect.leg == question.leg
@@ -221,7 +232,7 @@ impl Step<'_> {
         Reply::Run(run)
     }
 
-    /// What is known of a question that does not wait any more.
+    /// The reply to an answer if its approval request does not wait any more.
     fn answered_before(&mut self, answer: &ApprovalAnswer, question: &Question) -> Option<Reply> {
         // The reply to this very answer was lost.
         for effect in &self.effects {
@@ -240,7 +251,7 @@ impl Step<'_> {
             AnswerVerdict::Approved(approval) => Some(approval),
             AnswerVerdict::Denied { .. } => None,
         };
-        // The reply to this answer was a further question, and was lost.
+        // The reply to this answer was a further approval request, and was lost.
         let mut questions = self.questions.iter();
         let anew = questions.find(|other| {
             other.nonce == answer.nonce
@@ -274,8 +285,8 @@ impl Step<'_> {
         }
     }
 
-    /// Whether the one attempt that this approval has begun has failed for certain, and nothing was tried since. The approval holds
-    /// for the next attempt, too.
+    /// Whether the one attempt that this approval has begun has failed for certain, and no other was made since. The approval holds for
+    /// the next attempt, too.
     fn is_to_be_tried_again(&self, answer: &ApprovalAnswer, question: &Question) -> bool {
         let effect_id = question.effect_id.as_ref();
         let place = effect_id.and_then(|effect_id| self.place_of(effect_id));
@@ -289,7 +300,7 @@ impl Step<'_> {
         })
     }
 
-    /// Keeps the answer's nonce with its question, where no attempt keeps it.
+    /// Keeps the answer's nonce with its approval request, if no attempt keeps it.
     fn answered_with(&mut self, number: QuestionNumber, answer: &ApprovalAnswer) {
         let mut questions = self.questions.iter_mut();
         if let Some(question) = questions.find(|question| question.number == number) {
@@ -326,7 +337,8 @@ impl Step<'_> {
         }
     }
 
-    /// Something has happened, or may have, that the question did not name. What it named is named again.
+    /// Asks again, because the approval request did not name an effect that has happened, or may have. The earlier hazards are named
+    /// again.
     fn ask_anew(
         &mut self,
         question: &Question,

@@ -1,4 +1,4 @@
-//! What a list shows of a conversation, and what is left of one that its user has deleted.
+//! The heading of a conversation in a list, and the rest of a conversation that its user has deleted.
 
 use super::Step;
 use crate::command::Reply;
@@ -9,7 +9,7 @@ use crate::rows::Change;
 use windlass_tool::sensitive::Sensitive;
 
 impl Step<'_> {
-    /// Counts words, and takes the conversation's title of the first ones of its user.
+    /// Counts messages, and takes the conversation's title from the first one of its user.
     pub(super) fn note_words(&mut self, event: &EntryEvent) {
         let EntryEvent::Said(said) = event else {
             return;
@@ -44,7 +44,7 @@ impl Step<'_> {
         for number in open {
             self.close_question(number, None);
         }
-        // A later session under the same id is told nothing of what its user has deleted, nor of what a service ends later.
+        // A later session under the same id is told nothing of the deleted conversation, nor of the later end of a service's task.
         self.heard();
         for effect in &mut self.effects {
             if let Some(task) = &mut effect.task {
@@ -55,7 +55,7 @@ impl Step<'_> {
         self.other.push(Change::LegsEnded);
         self.conversation.standing.clear();
         self.conversation.heading = Heading::default();
-        // Numbers go on, so that what is said later is later than what was done.
+        // Numbers go on, so that later words have higher numbers than earlier effects.
         self.conversation.first_entry = EntryNumber(self.conversation.last_entry.0 + 1);
         self.entries.clear();
         self.is_marked = true;

@@ -1,4 +1,4 @@
-//! How attempts end: what a process reports, what a handler finds out, and what was given up.
+//! The ends of attempts: reports of processes, findings of handlers, and requests that were given up.
 
 use super::Step;
 use crate::command::{CalledBack, Found, FoundState, Record, Reply, ValuesEntry};
@@ -9,7 +9,7 @@ use crate::question::Question;
 use crate::rows::Change;
 use windlass_tool::sensitive::Sensitive;
 
-/// The longest that a service may take for what it has accepted.
+/// The longest time that a service may take for an accepted effect.
 const ACCEPTED_MAX_MS: u64 = 24 * 60 * 60 * 1_000;
 
 impl Step<'_> {
@@ -22,12 +22,13 @@ impl Step<'_> {
             return Reply::Missing;
         };
         let outcome = attempt.outcome;
-        // What is wanted of a session is no news of the effect: its service may have told that before.
+        // Intents for a session are no news of the effect: its service may have reported that before.
         self.pass_on(record);
         if !self.rows.has_values_entry {
             self.write_values(record.values.as_ref());
         }
         if !may_follow(outcome, record.outcome) {
+            self.end_pause(index, record);
             return Reply::Recorded(Box::new(self.effects[index].clone()));
         }
         if let AttemptOutcome::Accepted { until_unix_ms } = record.outcome {
@@ -54,6 +55,17 @@ impl Step<'_> {
         if before == EffectState::Done {
             return Reply::Recorded(Box::new(effect.clone()));
         }
+        // The end of such an attempt is not told as the end of its task.
+        if is_newest
+            && effect.task.is_some()
+            && (before, state) == (EffectState::Running, EffectState::NotDone)
+            && let Some(pause_ms) = record.next_attempt_ms
+            && let Some(newest) = effect.attempts.last_mut()
+        {
+            newest.lease_end_unix_ms = self.now_unix_ms.saturating_add(pause_ms);
+            effect.receipt = kept;
+            return Reply::Recorded(Box::new(effect.clone()));
+        }
         if state == EffectState::Done || is_newest {
             effect.receipt = kept;
         }
@@ -67,8 +79,17 @@ impl Step<'_> {
         Reply::Recorded(Box::new(self.effects[index].clone()))
     }
 
-    /// Gives the session that asked what a run without a session of its own wants of it, once. That of a leg which is gone is
-    /// rejected.
+    /// No attempt follows the failed one: its task has ended with it.
+    fn end_pause(&mut self, index: usize, record: &Record) {
+        let effect = &self.effects[index];
+        let is_newest = record.attempt == effect.newest_attempt().number;
+        let is_over = record.outcome == AttemptOutcome::Failed && record.next_attempt_ms.is_none();
+        if effect.is_paused() && is_newest && is_over {
+            self.settle(index, EffectState::NotDone);
+        }
+    }
+
+    /// Passes the intents of an approved run to the session that asked, once. Intents for a leg that is gone are rejected.
     fn pass_on(&mut self, record: &Record) {
         let asks = record.asks.as_ref();
         let Some(asks) = asks.filter(|asks| !asks.intents.is_empty()) else {
@@ -86,13 +107,13 @@ impl Step<'_> {
         self.write_entry(Some(&leg), None, Some(key), EntryEvent::Asked(asks));
     }
 
-    /// What handlers keep for the conversation from this outcome on.
+    /// Writes the values that handlers keep for the conversation from this outcome on.
     fn write_values(&mut self, values: Option<&ValuesEntry>) {
         let bytes_max = self.context.limits.entry_bytes_max;
         let Some(values) = values.filter(|values| values.said.expose().len() <= bytes_max) else {
             return;
         };
-        // The user has deleted what was said, or nothing is to be left of it.
+        // The user has deleted the conversation, or nothing of it is to be left.
         if self.conversation.first_entry > self.conversation.last_entry {
             return;
         }
@@ -105,7 +126,7 @@ impl Step<'_> {
 
     /// A service has taken the attempt on: its lease is the service's, and its end comes by a callback.
     fn accept(&mut self, index: usize, record: &Record, until_unix_ms: u64) -> Reply {
-        // The promise is one of the clock that took it.
+        // The time is by the clock that accepted the effect.
         let left_ms = until_unix_ms.saturating_sub(self.context.clock_unix_ms);
         let until_unix_ms = self
             .now_unix_ms
@@ -126,7 +147,7 @@ impl Step<'_> {
         Reply::Recorded(Box::new(self.effects[index].clone()))
     }
 
-    /// The service tells the end once. What comes before it was known to have accepted the effect counts, too, and a success counts
+    /// The service reports the end once. An end that comes before the effect was known to be accepted counts, too, and a success counts
     /// whenever it comes.
     pub(super) fn called_back(&mut self, called_back: &CalledBack) -> Reply {
         let Some(effect) = self.effects.first() else {
@@ -147,7 +168,7 @@ impl Step<'_> {
         let effect = &self.effects[0];
         let attempt = effect.newest_attempt();
         let outcome = match called_back.outcome {
-            // The message names the effect and no attempt: it may tell once more how an earlier one failed.
+            // The message names the effect and no attempt: it may report the failure of an earlier one again.
             AttemptOutcome::Failed if attempt.number > AttemptNumber(1) => AttemptOutcome::Unknown,
             outcome => outcome,
         };
@@ -155,6 +176,7 @@ impl Step<'_> {
             effect_id: effect.effect_id.clone(),
             attempt: attempt.number,
             outcome,
+            next_attempt_ms: None,
             receipt: called_back.receipt.clone(),
             asks: None,
             values: None,
@@ -169,7 +191,7 @@ impl Step<'_> {
             .cloned()
     }
 
-    /// What a handler found out about an effect that is unknown still.
+    /// Takes the finding of a handler that was asked about an unknown effect.
     pub(super) fn found(&mut self, found: &Found) -> Reply {
         let Some(effect) = self.effects.first_mut() else {
             return Reply::Missing;
@@ -208,7 +230,7 @@ impl Step<'_> {
                 effect.lookup = LookupState::NotHappened;
                 self.settle(0, EffectState::NotDone);
             }
-            // What was sent may still arrive: the handler is asked again once it cannot.
+            // The earlier request may still land: the handler is asked again once it cannot.
             FoundState::NotHappened => {
                 effect.lookup = LookupState::Tried {
                     failed,
@@ -225,7 +247,7 @@ impl Step<'_> {
         Reply::Recorded(Box::new(self.effects[0].clone()))
     }
 
-    /// Nobody waits for what this nonce began.
+    /// The command of this nonce is not waited for any more.
     pub(super) fn abandon(&mut self, nonce: Nonce, question: Option<QuestionNumber>) -> Reply {
         self.is_used = true;
         self.other.push(Change::Abandoned {
@@ -294,7 +316,7 @@ impl Step<'_> {
         true
     }
 
-    /// An approval by which nothing has begun is not used up: its question is open again, unless another one took its place.
+    /// An approval that has begun nothing is not used up: its approval request is open again, unless another one took its place.
     fn take_back_approval(
         &mut self,
         number: QuestionNumber,
@@ -322,7 +344,7 @@ impl Step<'_> {
     }
 }
 
-/// Whether what is known of an attempt may be replaced: a success always counts, doubt never replaces certainty.
+/// Whether the known outcome of an attempt may be replaced: a success always counts, doubt never replaces certainty.
 fn may_follow(known: Option<AttemptOutcome>, news: AttemptOutcome) -> bool {
     match (known, news) {
         (None, _) | (Some(AttemptOutcome::Unknown), AttemptOutcome::Failed) => true,

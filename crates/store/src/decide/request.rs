@@ -1,8 +1,8 @@
-//! Rows 1 to 19 of the table: what becomes of a request. First match wins.
+//! Rows 1 to 19 of the table: the decision about a request. The first match wins.
 
 use super::{Begin, EARLIER_MAX, NewEffect, Step, await_end, covers, is_of_tool, keep_newest};
 use crate::Hash;
-use crate::command::{Refusal, Reply, Request, RequestOrigin, Run};
+use crate::command::{Refusal, Reply, Request, RequestOrigin, Run, ToolFacts};
 use crate::effect::{AttemptOutcome, Effect};
 use crate::id::{AttemptNumber, EffectKey, QuestionNumber};
 use crate::leg::{Became, Delivery};
@@ -11,7 +11,7 @@ use crate::question::{Certainty, Earlier, Hazards, Question, QuestionInput};
 use sha2::{Digest, Sha256};
 use windlass_tool::id::EffectId;
 
-/// Whether a request is one with what came before of its key, or a new one.
+/// Whether a request belongs with the earlier ones of its key, or is a new one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Same,
@@ -60,6 +60,7 @@ impl Step<'_> {
             known => known,
         };
         self.settle_lapsed();
+        self.continue_paused(|effect| effect.leg == request.leg.leg);
         let onset = self.rows.onset;
         let turn = match onset {
             Some(onset) if onset > self.last_entry() => Turn::Later,
@@ -76,6 +77,7 @@ impl Step<'_> {
             }
             None => self.judge(request, key, turn, generation),
         };
+        self.end_continued();
         let became = match &reply {
             Reply::Run(run) => run.effect_id.clone().map(Became::Effect),
             Reply::Attach(effect) | Reply::Replay(effect) | Reply::Unknown(effect) => {
@@ -112,7 +114,7 @@ impl Step<'_> {
                 })));
             }
         }
-        // A question that is no longer open is judged by its delivery.
+        // The delivery decides about an approval request that is not open any more.
         let is_open = |question: &&Question| question.is_open(self.now_unix_ms);
         let mut questions = self.questions.iter().filter(is_open);
         let asked = questions.find(|question| question.nonce == request.nonce)?;
@@ -141,7 +143,7 @@ impl Step<'_> {
                     return self.look_up_at(0);
                 }
                 EffectState::Unknown => return Reply::Unknown(Box::new(child.clone())),
-                // An earlier request may still land, and nobody is asked about a nested call.
+                // An earlier request may still land, and the user is not asked about a nested call.
                 EffectState::NotDone if self.may_arrive(child, &request.tool) => {
                     return Reply::Unknown(Box::new(child.clone()));
                 }
@@ -163,7 +165,7 @@ impl Step<'_> {
         request.tool.has_lookup && effect.lookup.is_due(self.now_unix_ms)
     }
 
-    /// Row 4, of an effect: the same message again.
+    /// Row 4, for an effect: the same message again.
     fn delivered_effect(
         &mut self,
         request: &Request,
@@ -177,7 +179,7 @@ impl Step<'_> {
         match state {
             Some(EffectState::Running) => self.attach_to(effect_id),
             Some(EffectState::Done) => self.replay(effect_id, &request.leg.leg),
-            // Of a repeatable tool the same message asks for no further effect.
+            // The same message asks for no further effect of a repeatable tool.
             Some(EffectState::Unknown) if request.tool.repeatable => {
                 self.known_unknown(request, effect_id)
             }
@@ -187,7 +189,7 @@ impl Step<'_> {
         }
     }
 
-    /// A message that is known has an effect whose outcome is unknown.
+    /// A message that is known has an effect of unknown outcome.
     fn known_unknown(&mut self, request: &Request, effect_id: &EffectId) -> Reply {
         let Some(index) = self.place_of(effect_id) else {
             return Reply::Missing;
@@ -199,7 +201,7 @@ impl Step<'_> {
         }
     }
 
-    /// Row 4, of a question.
+    /// Row 4, for an approval request.
     fn delivered_question(
         &mut self,
         request: &Request,
@@ -226,7 +228,7 @@ impl Step<'_> {
     /// Rows 6 to 19.
     fn judge(&mut self, request: &Request, key: EffectKey, turn: Turn, generation: u64) -> Reply {
         let newest = self.newest().cloned();
-        // Row 6. What changes nothing and is at work for longer is at work once.
+        // Row 6. A background tool that changes nothing runs once at a time.
         let is_read_task = request.tool.is_background && !request.tool.writes;
         let runs = |effect: &&Effect| effect.state == EffectState::Running;
         if let Some(running) = newest.as_ref().filter(|_| is_read_task).filter(runs) {
@@ -294,7 +296,7 @@ impl Step<'_> {
         }
     }
 
-    /// Row 16: the newest has not happened, and an older one has, or may have; or what was sent for the newest may still arrive.
+    /// Row 16: the newest effect has not happened, and an older one has, or may have; or the request of the newest may still land.
     fn after_older(&mut self, request: &Request, key: EffectKey, hazards: Hazards) -> Reply {
         if request.can_ask {
             return self.ask_naming(request, key, hazards);
@@ -303,7 +305,7 @@ impl Step<'_> {
         let in_doubt = earlier.find(|earlier| earlier.certainty == Certainty::MayHaveHappened);
         let told = in_doubt.or(hazards.earlier.last());
         let Some(index) = told.and_then(|earlier| self.place_of(&earlier.effect_id)) else {
-            // An effect near the key is not the same for certain.
+            // An effect near the key is not certainly the same.
             return Reply::Refused(Refusal::NobodyToAsk);
         };
         match self.effects[index].state {
@@ -316,7 +318,7 @@ impl Step<'_> {
         }
     }
 
-    /// Row 6: only deliveries are recognised, and what was lost with a connection.
+    /// Row 6: only deliveries are recognised, and requests that were lost with a connection.
     fn repeat(
         &mut self,
         request: &Request,
@@ -344,12 +346,17 @@ impl Step<'_> {
         self.ask_or_run(request, key, generation, None)
     }
 
-    /// Rows 9 and 10: a question of the key waits. One that is shown can be answered: within one user turn it stays, whatever else is
-    /// asked for, unless an approval of it would not count.
+    /// Rows 9 and 10: an approval request of the key waits. If it is shown it can be answered: within one user turn it stays, even if
+    /// the arguments differ now, unless an approval of it would not count.
     fn open_question(&mut self, request: &Request, key: EffectKey) -> Option<Reply> {
         let hazards = self.hazards(&request.tool);
         let mut questions = self.questions.iter();
         let open = questions.find(|question| question.is_open(self.now_unix_ms))?;
+        if let Some(effect_id) = self.settled_doubt(open, &request.tool) {
+            let number = open.number;
+            self.close_question(number, Some(effect_id));
+            return None;
+        }
         let (number, ends_at_unix_ms) = (open.number, open.expires_at_unix_ms);
         // It runs already, and no further call changes what it asks.
         if open.input.is_some() {
@@ -373,7 +380,24 @@ impl Step<'_> {
         Some(self.ask_naming(request, key, hazards))
     }
 
-    /// Row 11: the user has said no, and nothing since.
+    /// The effect that a question names as one that may have happened, if its outcome is known by now. Such a question is closed: the repeated
+    /// request gets the outcome, or the effect is tried again.
+    fn settled_doubt(&self, question: &Question, tool: &ToolFacts) -> Option<EffectId> {
+        let earlier = question.hazards.earlier.iter();
+        let mut doubts = earlier.filter(|earlier| earlier.certainty == Certainty::MayHaveHappened);
+        let settled = doubts.find_map(|doubt| {
+            let effect = &self.effects[self.place_of(&doubt.effect_id)?];
+            let is_settled = match effect.state {
+                EffectState::Done => true,
+                EffectState::NotDone => !self.may_happen(effect, tool),
+                EffectState::Running | EffectState::Unknown => false,
+            };
+            is_settled.then_some(effect)
+        })?;
+        Some(settled.effect_id.clone())
+    }
+
+    /// Row 11: the user has denied it, and nothing has happened since.
     fn denied_before(&mut self, request: &Request, turn: Turn) -> Option<Reply> {
         let last = self.last_entry();
         let mut questions = self.questions.iter();
@@ -407,7 +431,7 @@ impl Step<'_> {
         let lost = self.asked_before_reconnect(request, key, generation);
         let is_near = self.near(&request.tool).next().is_some();
         if (is_near || !lost.is_empty()) && !request.tool.repeatable && request.tool.writes {
-            // It may be the same change in other words, and only a person can tell.
+            // The request may be the same change in other words, and only a person can tell.
             if !request.can_ask {
                 return Reply::Refused(Refusal::NobodyToAsk);
             }
@@ -451,6 +475,7 @@ impl Step<'_> {
             }));
         }
         let number = standing.as_ref().map(|standing| standing.question);
+        let again = again.or_else(|| self.continued.clone());
         let mut reply = self.begin(request, key, (again, None), (generation, number));
         if let (Reply::Run(run), Some(standing)) = (&mut reply, standing) {
             self.use_standing(&standing, run.effect_id.clone(), &request.leg.leg);
@@ -459,8 +484,8 @@ impl Step<'_> {
         reply
     }
 
-    /// Effects of the same tool that were asked for on another connection, and not heard of: a model that lost its connection
-    /// may ask for the same in other words, and the older request may be decided last.
+    /// Effects of the same tool that were asked for on another connection, and not heard of: a model that lost its connection may ask
+    /// for the same in other words, and the older request may be decided last.
     fn asked_before_reconnect(
         &self,
         request: &Request,
@@ -636,7 +661,7 @@ impl Step<'_> {
             .as_ref()
             .and_then(|effect_id| self.place_of(effect_id))
         {
-            // A new try is this leg's, with the arguments that it was asked for with now.
+            // A new try belongs to this leg, with the arguments of the present request.
             let effect = &mut self.effects[index];
             effect.leg = new.leg.clone();
             effect.generation = generation;

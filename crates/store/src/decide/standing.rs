@@ -1,5 +1,5 @@
-//! Standing approvals: when one is given, which request one covers, and when it ends. None covers a request that a user is asked about
-//! for another reason than the tool's own.
+//! Standing approvals: when one is given, which request one covers, and when it ends. None covers a request about which the user is
+//! asked for another reason than the tool's own.
 
 use super::{Step, covers};
 use crate::command::{Approval, Reply, Request, ToolFacts};
@@ -14,10 +14,10 @@ use windlass_tool::id::{EffectId, SessionId};
 use windlass_tool::kind::Mode;
 
 impl Step<'_> {
-    /// The standing approval that lets a request run of which nothing but its tool demands consent: row 18.
+    /// Row 18: the standing approval that lets a request run if only its tool demands consent.
     pub(super) fn standing_for(&self, request: &Request) -> Option<StandingApproval> {
         let values = request.standing_values.as_ref()?;
-        // Whatever a person was to be told of first, that person has not been told of.
+        // The user has not been told of these hazards.
         let is_hazardous = !self.hazards(&request.tool).earlier.is_empty()
             || (self.conversation.has_external_content && !request.ignores_external_content);
         if is_hazardous {
@@ -43,7 +43,7 @@ impl Step<'_> {
         }
     }
 
-    /// A call runs by it.
+    /// A call runs by the standing approval.
     pub(super) fn use_standing(
         &mut self,
         standing: &StandingApproval,
@@ -53,7 +53,7 @@ impl Step<'_> {
         self.log_standing(standing, StandingEvent::Used(effect_id), Some(leg));
     }
 
-    /// Remembers an approval, where that was asked for and the request named nothing but the tool's own demand.
+    /// Remembers an approval, if that was asked for and the request named nothing but the tool's own demand.
     pub(super) fn give_standing(
         &mut self,
         question: &Question,
@@ -97,14 +97,14 @@ impl Step<'_> {
         Some(Box::new(given))
     }
 
-    /// The one that was given with this request.
+    /// The standing approval that was given with this approval request.
     pub(super) fn standing_of(&self, number: QuestionNumber) -> Option<Box<StandingApproval>> {
         let mut standing = self.conversation.standing.iter();
         let found = standing.find(|known| known.question == number);
         found.cloned().map(Box::new)
     }
 
-    /// Ends those whose time is over; and of the tool that is asked for, those whose user has approved another version or other code.
+    /// Ends the approvals whose time is over. With `request`, ends also those of its tool with another version or other code.
     pub(super) fn end_lapsed_standing(&mut self, request: Option<&Request>) {
         if self.conversation.standing.is_empty() {
             return;
@@ -130,7 +130,7 @@ impl Step<'_> {
         });
     }
 
-    /// Ends those that were for a session which is over.
+    /// Ends the approvals for a session that is over.
     pub(super) fn end_standing_of(&mut self, leg: &SessionId) {
         self.end_standing(
             StandingEnd::SessionEnded,
@@ -139,7 +139,7 @@ impl Step<'_> {
         );
     }
 
-    /// The approval by which it was given has begun nothing.
+    /// The answer that gave it has begun nothing.
     pub(super) fn withdraw_standing(&mut self, number: QuestionNumber) {
         self.end_standing(StandingEnd::Withdrawn, None, |known| {
             known.question == number

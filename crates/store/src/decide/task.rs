@@ -1,13 +1,12 @@
-//! Tasks: how many may run, what they say of how far they are, and what becomes of those that their user wants no more of.
+//! Tasks: how many may run, their progress, and the tasks that their user wants stopped.
 
 use super::Step;
 use crate::command::{Refusal, Reply, SentTask, TaskProgress, ToolFacts};
-use crate::effect::AttemptOutcome;
 use crate::log::{EffectState, EntryEvent};
 use crate::task::{Progress, Task, beginning};
 
 impl Step<'_> {
-    /// What a new attempt of this tool is as a task. A nested call is none: its handler waits for it.
+    /// The task of a new attempt of this tool. A nested call has none: its handler waits for it.
     pub(super) fn task_of(tool: &ToolFacts, is_nested: bool) -> Option<Box<Task>> {
         (tool.is_background && !is_nested).then(|| Task::of(tool))
     }
@@ -15,12 +14,16 @@ impl Step<'_> {
     /// Why no further task may begin, if none may.
     pub(super) fn refused_task(&self, task: Option<&Task>) -> Option<Reply> {
         task?;
+        // The task has its place already.
+        if self.continued.is_some() {
+            return None;
+        }
         let shares = &self.context.limits.tasks;
         let (of, most) = self.rows.running_tasks.full(shares)?;
         Some(Reply::Refused(Refusal::TooManyTasks { of, most }))
     }
 
-    /// How far the newest attempt is. What an earlier one says counts no more, nor what comes after the end.
+    /// Keeps the progress of the newest attempt. Reports of an earlier attempt, or after the end, do not count.
     pub(super) fn progress(&mut self, told: &TaskProgress) -> Reply {
         let now_unix_ms = self.now_unix_ms;
         let Some(effect) = self.effects.first_mut() else {
@@ -39,8 +42,8 @@ impl Step<'_> {
         Reply::Done
     }
 
-    /// The user wants no more of a task. Nobody can take from a service what it has accepted: it is not waited for, and whether it
-    /// happens all the same, its callback tells.
+    /// The user wants a task stopped. An effect that a service has accepted cannot be taken back: it is not waited for, and its callback
+    /// tells whether it happens all the same.
     pub(super) fn cancel_task(&mut self) -> Reply {
         self.settle_lapsed();
         let now_unix_ms = self.now_unix_ms;
@@ -49,13 +52,7 @@ impl Step<'_> {
             return Reply::Missing;
         };
         if effect.state != EffectState::Running {
-            let ended = effect.clone();
-            // Another attempt may follow one that failed: the session that waits to make it leaves it now.
-            let has_failed = ended.newest_attempt().outcome == Some(AttemptOutcome::Failed);
-            if ended.state == EffectState::NotDone && has_failed {
-                self.log(None, EntryEvent::CancelRequested(ended.effect_id.clone()));
-            }
-            return Reply::TooLate(Box::new(ended));
+            return Reply::TooLate(Box::new(effect.clone()));
         }
         let (effect_id, is_accepted) = (effect.effect_id.clone(), effect.is_accepted());
         let Some(task) = &mut effect.task else {
@@ -74,7 +71,7 @@ impl Step<'_> {
         Reply::Recorded(Box::new(self.effects[0].clone()))
     }
 
-    /// An end that came since is still to be told.
+    /// A later end of the same task is still to be told.
     pub(super) fn tasks_sent(&mut self, sent: &[SentTask]) -> Reply {
         for effect in &mut self.effects {
             let is_it = |sent: &SentTask| *sent == SentTask::of(effect);

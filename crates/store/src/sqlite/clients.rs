@@ -1,11 +1,11 @@
-//! The table of ended clients: one row per id that counts no more.
+//! The table of ended clients: one row per ended id.
 
 use super::tables::bound;
 use crate::ENDED_CLIENTS_MAX;
 use rusqlite::{Connection, TransactionBehavior, params};
 use windlass_tool::id::ClientId;
 
-/// The oldest make room.
+/// Ends a client's id. The oldest ids make room.
 pub(super) fn end(connection: &mut Connection, client_id: &ClientId) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction

@@ -1,4 +1,4 @@
-//! The tables of conversations, their legs, their deliveries, and of what was given up.
+//! The tables of conversations, their legs, their deliveries, and of abandoned commands.
 
 use super::effects::read_reference;
 use super::tables::{bound, from_json, json, loaded_number, loaded_time, mode, number, odd, time};
@@ -36,13 +36,13 @@ pub(super) fn find(
         .optional()
 }
 
-/// Those of a user in which something was said, the one that was used last first.
+/// A user's conversations with words in them, the one that was used last first.
 pub(super) fn listed(
     connection: &Connection,
     wanted: &Wanted<'_>,
 ) -> rusqlite::Result<Vec<Conversation>> {
     let user = wanted.user_id.as_str();
-    // Behind every name that begins so. No name holds this character where a prefix ends.
+    // The bound after every name with this prefix. No name holds this character where a prefix ends.
     let (first, end) = match wanted.prefix {
         Some(prefix) => (prefix.to_owned(), format!("{prefix}\u{10FFFF}")),
         None => (format!("{user}\u{1}"), format!("{user}\u{1}")),
@@ -136,7 +136,7 @@ pub(super) fn upsert(connection: &Connection, conversation: &Conversation) -> ru
     Ok(())
 }
 
-/// The tables of a conversation by what tells their rows apart. Effects go late: while they are there, nothing of them
+/// The tables of a conversation, with the columns that tell their rows apart. Effects go late: while they are there, nothing of them
 /// happens twice. The conversation goes last.
 const TABLES: [(&str, &str); 7] = [
     ("entries", "number"),
@@ -148,7 +148,7 @@ const TABLES: [(&str, &str); 7] = [
     ("conversations", "conversation_id"),
 ];
 
-/// Deletes a conversation, or as much of it as a bound lets; gives how many rows.
+/// Deletes a conversation, or as much of it as a bound lets. Returns the number of rows.
 pub(super) fn forget(
     connection: &Connection,
     tenant: &TenantId,
@@ -171,7 +171,7 @@ pub(super) fn forget(
             bound(rows_max - rows)
         ])?;
     }
-    // A body is a part of its leg, and is not counted. What is left of the log begins later.
+    // A body is a part of its leg, and is not counted. The rest of the log begins later.
     for statement in [
         "DELETE FROM leg_bodies WHERE tenant = ?1 AND conversation_id = ?2 AND leg NOT IN (
              SELECT leg FROM legs WHERE tenant = ?1 AND conversation_id = ?2)",
@@ -236,7 +236,7 @@ pub(super) fn leg_by_token(
         .optional()
 }
 
-/// The leg of a token, whatever its conversation.
+/// The leg of a token, in any conversation.
 pub(super) fn leg_of_any(
     connection: &Connection,
     token: &Hash,
@@ -271,7 +271,7 @@ pub(super) fn has_live_leg(
         )
 }
 
-/// Every leg is over, and nothing is kept of what they needed to go on.
+/// Ends every leg, and deletes their saved states.
 pub(super) fn end_legs(connection: &Connection, of: &ConversationRef) -> rusqlite::Result<()> {
     for statement in [
         "DELETE FROM legs WHERE tenant = ?1 AND conversation_id = ?2",
@@ -284,8 +284,8 @@ pub(super) fn end_legs(connection: &Connection, of: &ConversationRef) -> rusqlit
     Ok(())
 }
 
-/// Writes a leg as it is to be, where the table has it in another form or not at all. Most changes are a further entry, which
-/// concerns no index and leaves the body, which may be long, where it is.
+/// Writes a leg, if the table has it in another form or not at all. Most changes are a further entry, which concerns no index and leaves
+/// the body, which may be long, as it is.
 pub(super) fn write_leg(
     connection: &Connection,
     of: &ConversationRef,
@@ -318,7 +318,7 @@ pub(super) fn write_leg(
             .map(drop);
     }
     upsert_leg(connection, of, leg)?;
-    // Where there is no row, the body is empty.
+    // Without a row, the body is empty.
     let is_kept = match stored {
         Some(stored) => stored.body == leg.body,
         None => leg.body.expose().is_empty(),
@@ -390,7 +390,7 @@ pub(super) fn delete_leg(
     Ok(())
 }
 
-/// Whether the conversation has a leg, beside this one.
+/// Whether the conversation has a leg other than `but`.
 pub(super) fn has_legs(
     connection: &Connection,
     of: &ConversationRef,

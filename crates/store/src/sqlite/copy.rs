@@ -1,18 +1,19 @@
-//! The database as one file of its own: copied while its owner goes on writing it, and looked at before it is taken into use. Takes no lock
-//! of the data folder and changes nothing in it.
+//! The database as one file of its own: copied while its owner goes on writing it, and checked before it is taken into use. Takes no
+//! lock of the data folder and changes nothing in it.
 
 use super::{DATABASE_FILE, OpenError, check_age, connect_to_read, explain, not_writable, schema};
 use rusqlite::Connection;
 use std::path::Path;
 use windlass_tool::private;
 
-/// Writes the database of a data folder, as it is at one moment, to a new file. What was committed and lies in the log still is in it.
+/// Writes the database of a data folder, as it is at one moment, to a new file. Commits that are still in the write-ahead log are
+/// included.
 ///
-/// The copy is packed: what was deleted is not in it.
+/// The copy is packed: it holds no deleted rows.
 pub fn copy_database(folder: &Path, target: &Path) -> Result<(), OpenError> {
     let path = folder.join(DATABASE_FILE);
     let connection = open_known(folder, &path)?;
-    // SQLite takes a file that is empty, and would make one that others can read.
+    // SQLite takes an empty file, and would otherwise make one that others can read.
     private::options()
         .create_new(true)
         .open(target)
@@ -23,7 +24,7 @@ pub fn copy_database(folder: &Path, target: &Path) -> Result<(), OpenError> {
         .map_err(|error| explain_copy(error, folder, target))
 }
 
-/// Whether the database of a data folder that no process has open is whole, and of a form that this program knows.
+/// Whether the database of a data folder that no process has open is whole, and has a form that this program knows.
 pub fn check_database(folder: &Path) -> Result<(), OpenError> {
     let path = folder.join(DATABASE_FILE);
     let connection = open_known(folder, &path)?;
@@ -49,7 +50,7 @@ fn open_known(folder: &Path, path: &Path) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
-/// What went wrong where both files have a part in it: a full disk is that of the copy.
+/// Explains an error in which both files have a part: a full disk is that of the copy.
 fn explain_copy(error: rusqlite::Error, folder: &Path, target: &Path) -> OpenError {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DiskFull) => OpenError::Failed {

@@ -54,7 +54,7 @@ macro_rules! of_all {
 }
 pub(super) use of_all;
 
-/// Effects of the looser key, those of the exact key among them.
+/// Effects of the looser key, including those of the exact key.
 pub(super) fn near(
     connection: &Connection,
     of: &ConversationRef,
@@ -76,8 +76,8 @@ pub(super) struct OtherSpecs<'a> {
     pub(super) effects_max: usize,
 }
 
-/// The newest, oldest first. Reads all effects of the conversation, but only where the file has such ones at all: in the days after
-/// a tool's version has changed what it compares.
+/// The newest, oldest first. Reads all effects of the conversation, but only if the file has such effects at all: in the days after a
+/// new version of a tool compares other arguments.
 pub(super) fn of_other_specs(
     connection: &Connection,
     of: &ConversationRef,
@@ -175,7 +175,7 @@ pub(super) fn unheard(
     )
 }
 
-/// Of one tool. Reads all effects of the conversation: it is asked for when a user answers.
+/// Effects of one tool since a time. Reads all effects of the conversation: it is called when a user answers.
 pub(super) fn begun_since(
     connection: &Connection,
     of: &ConversationRef,
@@ -198,7 +198,7 @@ pub(super) fn begun_since(
     )
 }
 
-/// How many effects a conversation has. Reads the index alone.
+/// The number of a conversation's effects. Reads the index alone.
 pub(super) fn count(connection: &Connection, of: &ConversationRef) -> rusqlite::Result<usize> {
     connection
         .prepare_cached(
@@ -225,7 +225,7 @@ pub(super) fn find_of_tenant(
     Ok(found.into_iter().next())
 }
 
-/// An effect of any tenant. The key begins with the tenant, so that it is looked for under each; there are few.
+/// An effect of any tenant. The key begins with the tenant, so the effect is looked for under each; there are few.
 pub(super) fn find_of_any(
     connection: &Connection,
     effect_id: &EffectId,
@@ -256,7 +256,7 @@ pub(super) fn unaudited(
     select_with_conversation(connection, statement, [bound(effects_max)])
 }
 
-/// Unknown effects whose handlers are to be asked.
+/// Unknown effects whose handlers are due for a lookup.
 pub(super) fn lookups(
     connection: &Connection,
     now_unix_ms: u64,
@@ -300,7 +300,7 @@ pub(super) fn upsert(
     effect: &Effect,
 ) -> rusqlite::Result<()> {
     let newest = effect.newest_attempt();
-    // What never changes is not set again: an index is written wherever one of its columns is set.
+    // Constant columns are not set again: an index is written whenever one of its columns is set.
     connection
         .prepare_cached(concat!(
             "INSERT INTO effects (",
@@ -390,7 +390,7 @@ pub(super) fn select_with_conversation(
     rows.collect()
 }
 
-/// The three columns of a conversation, from a place onward.
+/// The three columns of a conversation, from a column onward.
 pub(super) fn read_reference(row: &Row<'_>, from: usize) -> rusqlite::Result<ConversationRef> {
     Ok(ConversationRef {
         tenant: TenantId::new(row.get::<_, String>(from)?),
@@ -431,7 +431,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Effect> {
             _ => Some(from_json(row, 23, "task")?),
         },
     };
-    // Else an effect without attempts would stop the program.
+    // Without this check, an effect without attempts would stop the program.
     match effect.attempts.is_empty() {
         true => Err(odd("attempts")),
         false => Ok(effect),

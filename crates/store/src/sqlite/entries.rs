@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_tool::id::SessionId;
 use windlass_tool::sensitive::Sensitive;
 
-/// The newest entries behind one, oldest first.
+/// The newest entries after one, oldest first.
 pub(super) fn newest(
     connection: &Connection,
     of: &ConversationRef,
@@ -62,7 +62,7 @@ pub(super) fn before(
     Ok(entries)
 }
 
-/// Looks for words among the newest entries, one after the other.
+/// Looks for words in the newest entries, one after the other.
 pub(super) fn search(
     connection: &Connection,
     of: &ConversationRef,
@@ -93,8 +93,8 @@ pub(super) fn search(
     Ok(searched)
 }
 
-/// Newest first, as what is looked for is among the newest: the onset of the turn that speaks, or what a leg sends again. An index
-/// would be written with every entry.
+/// Entries of a leg, newest first, because the entries in question are among the newest: the onset of the turn that speaks, or entries
+/// that a leg sends again. An index would be written with every entry.
 pub(super) fn of_leg(
     connection: &Connection,
     of: &ConversationRef,
@@ -176,7 +176,7 @@ pub(super) fn insert(
     Ok(())
 }
 
-/// The entries before one make room.
+/// Deletes the entries before one, to make room.
 pub(super) fn trim(
     connection: &Connection,
     of: &ConversationRef,
@@ -206,10 +206,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Entry> {
     })
 }
 
-/// What stands before the text of an entry that was said. It is no beginning of JSON, the form of all other entries.
+/// The mark before the text of a session's entry. No JSON begins with it, which is the form of all other entries.
 const SAID: char = '=';
 
-/// What was said is text already, and the largest part of a log: as a JSON string it would be half as long again.
+/// A session's entry is text already, and the largest part of a log: as a JSON string it would be half as long again.
 fn event_text(event: &EntryEvent) -> rusqlite::Result<String> {
     match event {
         EntryEvent::Said(text) => Ok(format!("{SAID}{}", text.expose())),

@@ -9,23 +9,23 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Pages of the log, 200 KiB, that the thread folds at a time. A larger piece holds up the flushes of commits for longer: with
-/// 1,000 pages, the 99th of a hundred requests took two to three times as long (`windlass-benches store`).
+/// Pages of the log, 200 KiB, that the thread folds at a time. A larger piece holds up the flushes of commits for longer: with 1,000
+/// pages, the 99th of a hundred requests took two to three times as long (`windlass-benches store`).
 const FOLDED_PAGES: i32 = 50;
 
-/// Pages of the log, 16 MiB, past which a commit folds what the thread has left, so that the next one begins the log anew. That
+/// Pages of the log, 16 MiB, past which a commit folds the rest that the thread has left, so that the next one begins the log anew. That
 /// commit waits for it. At 16 MiB such waits are rare.
 const RESTARTED_PAGES: i32 = 4_000;
 
-/// Pages of the log, 32 MiB, past which a commit folds it itself, because the thread cannot.
+/// Pages of the log, 32 MiB, past which a commit folds the log itself, because the thread cannot.
 const LOG_PAGES_MAX: i32 = 8_000;
 
-/// Of the connection that writes.
+/// The folding for the connection that writes.
 pub(super) struct Folding {
     path: PathBuf,
-    /// In the log after the newest commit.
+    /// Pages in the log after the newest commit.
     pages: Arc<AtomicI32>,
-    /// How many of them there were when the thread was last woken.
+    /// Pages in the log when the thread was last woken.
     woken_at: i32,
     /// Started by the first commits. A process that changes little ends without one.
     thread: Option<FoldingThread>,
@@ -34,7 +34,7 @@ pub(super) struct Folding {
 struct FoldingThread {
     /// Dropped to end the thread.
     wake: Option<SyncSender<()>>,
-    /// The thread has folded what there was when it began.
+    /// The thread has folded the pages that it found.
     has_folded: Arc<AtomicBool>,
     handle: Option<JoinHandle<()>>,
 }
@@ -43,7 +43,7 @@ impl Folding {
     pub(super) fn of(writer: &mut Connection, path: PathBuf) -> rusqlite::Result<Self> {
         let pages = Arc::new(AtomicI32::new(0));
         let counted = pages.clone();
-        // It takes the place of SQLite's own folding by whatever commit makes the log too long.
+        // This replaces SQLite's own folding, by whichever commit makes the log too long.
         writer.wal_hook(Some(move |_: &mut _, pages| {
             counted.store(pages, Ordering::Relaxed);
             Ok(())
@@ -71,10 +71,10 @@ impl Folding {
         let is_ready_to_restart =
             pages >= RESTARTED_PAGES && thread.has_folded.swap(false, Ordering::Acquire);
         if is_ready_to_restart || pages >= LOG_PAGES_MAX {
-            // What was committed since the thread's last folding is little.
+            // Few pages were committed since the thread's last folding.
             fold(writer);
         } else if let Some(wake) = &thread.wake {
-            // A busy thread does not take it. A later commit wakes the thread again.
+            // A busy thread does not take the message. A later commit wakes the thread again.
             if wake.try_send(()).is_ok() {
                 self.woken_at = pages;
             }
@@ -88,7 +88,7 @@ impl FoldingThread {
         let has_folded = Arc::new(AtomicBool::new(false));
         let (path, folded) = (path.to_owned(), has_folded.clone());
         let work = move || {
-            // Without a connection or a thread the commits do it, later.
+            // Without a connection or a thread, commits fold the log, later.
             let Ok(connection) = connect(&path) else {
                 return;
             };
@@ -115,7 +115,7 @@ impl Drop for FoldingThread {
     }
 }
 
-/// Moves as much of the log as nobody reads any more. A failure loses nothing, and is tried again with the next commit.
+/// Folds the part of the log that no connection reads any more. A failure loses nothing, and is tried again with the next commit.
 fn fold(connection: &Connection) {
     let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
 }

@@ -1,5 +1,5 @@
-//! The table of the ways in which keys of tools were compared: one row for each tool and way, however many effects it has. It says
-//! without a look at any effect whether a tool has some that were compared in another way.
+//! The table of the ways in which keys of tools were compared: one row for each tool and way, however many effects it has. It shows
+//! without a look at any effect whether a tool has effects that were compared in another way.
 
 use super::tables::time;
 use rusqlite::{Connection, params};
@@ -43,8 +43,8 @@ pub(super) fn used(
     Ok(())
 }
 
-/// Deletes those of which every effect has run out by then. A tool with an effect that still runs keeps its own. They are too few to
-/// be counted.
+/// Deletes the ways whose effects have all expired by then. A tool with an effect that still runs keeps its own. They are too few to be
+/// counted.
 pub(super) fn prune(connection: &Connection, end_unix_ms: Option<i64>) -> rusqlite::Result<()> {
     let Some(end_unix_ms) = end_unix_ms else {
         return Ok(());

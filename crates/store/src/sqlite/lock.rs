@@ -8,11 +8,11 @@ use std::path::Path;
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::private;
 
-/// How many bytes of the holder's own words are read.
+/// Bytes of the holder's own words that are read.
 const HOLDER_BYTES_MAX: u64 = 500;
 
-/// Takes the lock. It is held for as long as the file is open. The file stays behind: a lock file that is deleted may be locked
-/// by two processes at once, under one name.
+/// Takes the lock. It is held for as long as the file is open. The file stays: if a lock file is deleted, two processes may lock two
+/// files under one name at once.
 pub(super) fn take(folder: &Path, settings: &StoreSettings) -> Result<File, OpenError> {
     let path = folder.join(LOCK_FILE);
     let not_writable = |error: std::io::Error| OpenError::NotWritable {
@@ -48,7 +48,7 @@ pub(super) fn take(folder: &Path, settings: &StoreSettings) -> Result<File, Open
     Ok(file)
 }
 
-/// Who holds the lock of a folder, if anybody does. The lock is not taken.
+/// The process that holds the lock of a folder, if any. The lock is not taken.
 pub(super) fn holder_of(folder: &Path) -> Result<Option<String>, OpenError> {
     let Ok(file) = File::open(folder.join(LOCK_FILE)) else {
         return Ok(None);
@@ -63,7 +63,7 @@ pub(super) fn holder_of(folder: &Path) -> Result<Option<String>, OpenError> {
     }
 }
 
-/// Who holds the lock, in the holder's own words.
+/// The holder of the lock, in its own words.
 fn holder(file: &File) -> String {
     let mut words = Vec::new();
     // A file that cannot be read, or that its holder has not written yet, names nobody.

@@ -1,5 +1,5 @@
-//! The durable store: one SQLite file in the data folder. Knows how the file is opened, who owns the folder and what makes a
-//! write durable; each table's statements are in a file of their own. Knows no rule of the ledger.
+//! The durable store: one SQLite file in the data folder. Knows how the file is opened, who owns the folder and how a write becomes
+//! durable; each table's statements are in a file of their own. Knows no rule of the ledger.
 
 mod blocks;
 mod clients;
@@ -59,11 +59,10 @@ pub const LOCK_FILE: &str = "windlass.lock";
 /// How long opening waits for another process that writes the same file.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a statement waits for another process: as long as an outcome may take to be stored before the call is
-/// answered without it.
+/// The wait of a statement for another process: as long as an outcome may take to be stored before the call is answered without it.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Prepared statements that are kept: more than there are.
+/// The number of prepared statements that are kept: more than there are.
 const STATEMENTS_MAX: usize = 128;
 
 /// Why the store in a folder could not be opened.
@@ -125,8 +124,8 @@ pub enum OpenError {
 
 /// A store in a file. It owns its data folder for as long as it is there.
 pub struct SqliteStore {
-    /// For what is asked where a session stands: it does not wait for a commit that is under way. Closed before the writer,
-    /// which folds the log into the file where it is the last.
+    /// The connection for queries by sessions: it does not wait for a running commit. Closed before the writer, which, if it is the
+    /// last, folds the log into the file.
     reader: Mutex<Connection>,
     /// Its thread has a connection of its own, which is closed before the writer, too.
     folding: Mutex<Folding>,
@@ -134,11 +133,11 @@ pub struct SqliteStore {
     place: OpenedFile,
     settings: StoreSettings,
     set_aside: Option<PathBuf>,
-    /// Closed last, so that nobody else opens a file that is still being closed.
+    /// Closed last, so that no other process opens a file that is still being closed.
     _lock: File,
 }
 
-/// A data folder that is this process's, and whose store is not opened yet. Whoever does not get it has touched nothing in it.
+/// A data folder that is this process's, and whose store is not opened yet. A process that does not get it has touched nothing in it.
 pub struct HeldFolder {
     lock: File,
     folder: PathBuf,
@@ -162,12 +161,12 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Makes a data folder where it is missing, so that one that cannot be is known before anything else is done.
+    /// Makes a missing data folder, so that a failure is known before anything else is done.
     pub fn make_folder(folder: &Path) -> Result<(), OpenError> {
         private::create_folder(folder).map_err(|error| not_writable(folder, &error))
     }
 
-    /// Takes a data folder from everybody but its owner, with what earlier versions left open in it.
+    /// Takes a data folder, with files that earlier versions left open in it, from everybody but its owner.
     pub fn tighten_folder(folder: &Path) -> Result<(), OpenError> {
         private::tighten(folder).map_err(|error| not_writable(folder, &error))
     }
@@ -177,13 +176,13 @@ impl SqliteStore {
         lock::holder_of(folder)
     }
 
-    /// Opens the store of a data folder, and takes the folder for this process. Makes the folder and the file where they are
-    /// missing, and sets a file aside that is of an older format than any release.
+    /// Opens the store of a data folder, and takes the folder for this process. Makes the folder and the file if they are missing, and
+    /// sets a file aside that is of an older format than any release.
     pub fn open(folder: &Path, settings: StoreSettings) -> Result<Self, OpenError> {
         Self::hold(folder, settings)?.open()
     }
 
-    /// Takes a data folder for this process, and opens nothing in it yet. Makes the folder where it is missing.
+    /// Takes a data folder for this process, and opens nothing in it yet. Makes the folder if it is missing.
     pub fn hold(folder: &Path, settings: StoreSettings) -> Result<HeldFolder, OpenError> {
         Self::make_folder(folder)?;
         Ok(HeldFolder {
@@ -209,7 +208,7 @@ impl SqliteStore {
             (writer, age) = connect_to_write(folder, &path)?;
         }
         check_age(age, &path)?;
-        // The file is logged ahead: others read while one writes, and a commit costs one flush.
+        // The file has a write-ahead log: others read while one writes, and a commit costs one flush.
         writer
             .pragma_update(None, "journal_mode", "WAL")
             .map_err(explain)?;
@@ -228,7 +227,7 @@ impl SqliteStore {
         })
     }
 
-    /// Where the file went that an older, unreleased version had written, if there was one. Nothing reads it.
+    /// The new name of a file from an older, unreleased version, if there was one. Nothing reads it.
     pub fn set_aside(&self) -> Option<&Path> {
         self.set_aside.as_deref()
     }
@@ -239,11 +238,11 @@ impl SqliteStore {
     }
 
     fn reader(&self) -> MutexGuard<'_, Connection> {
-        // It only reads.
+        // This connection only reads.
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads several rows as they were at one time.
+    /// Reads several rows as of one moment.
     fn read<T>(
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -253,7 +252,7 @@ impl SqliteStore {
         read(&transaction).map_err(unavailable)
     }
 
-    /// Reads of a conversation that is known still, and is this user's. Gives nothing of any other.
+    /// Reads rows of a conversation that is still known, and is this user's. Returns nothing for any other.
     fn read_of<T: Default>(
         &self,
         of: &ConversationRef,
@@ -292,7 +291,7 @@ impl Store for SqliteStore {
     fn commit(&self, batches: &[Batch]) -> Result<Vec<Vec<Reply>>, StoreUnavailable> {
         self.place.check()?;
         let mut writer = self.writer();
-        // The right to write is asked for at once: a transaction that reads first can be refused it later.
+        // The transaction asks for the right to write at once: one that reads first can be refused it later.
         let transaction = writer
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(unavailable)?;
@@ -313,7 +312,7 @@ impl Store for SqliteStore {
             if batch.commands.iter().any(Command::may_begin)
                 && is_new(rows.conversation()?.as_ref(), &surroundings)
             {
-                // Which conversations may go for it is seen in the tables, where everything of the others has to be by then.
+                // The tables show which conversations may go for a new one, so all changes of the others have to be in them by then.
                 for (_, others) in std::mem::take(&mut all_rows) {
                     ConversationRows::finish(others)?;
                 }
@@ -546,16 +545,16 @@ impl Store for SqliteStore {
     }
 }
 
-/// Whether a conversation would begin: there is none, or it has rested for too long.
+/// Whether a conversation would begin: it is missing, or has rested for too long.
 fn is_new(known: Option<&Conversation>, surroundings: &Surroundings<'_>) -> bool {
     known.is_none_or(|known| known.is_idle(surroundings.now_unix_ms, surroundings.limits))
 }
 
-/// Opens the file to write, and brings it up to date where it is ours.
+/// Opens the file to write, and brings it up to date if it is ours.
 fn connect_to_write(folder: &Path, path: &Path) -> Result<(Connection, schema::Age), OpenError> {
     match private::options().create_new(true).open(path) {
         Ok(_) => {}
-        // A file that is there is not opened here: closing it would end the locks that SQLite has on it in this process,
+        // An existing file is not opened here: closing it would end the locks that SQLite has on it in this process,
         // <https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_>.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(not_writable(folder, &error)),
@@ -584,15 +583,14 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // <https://sqlite.org/pragma.html#pragma_synchronous>.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "trusted_schema", false)?;
-    // Else a prepared statement is prepared again whenever a value that it compares with has changed, as times do with
-    // every question: <https://sqlite.org/queryplanner-ng.html#qpsg>.
+    // Without this, a prepared statement is prepared again whenever a value that it compares with has changed, as times do with every
+    // query: <https://sqlite.org/queryplanner-ng.html#qpsg>.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
 }
 
-/// In its write-ahead log a file is read as it was before a commit that is under way:
-/// <https://sqlite.org/wal.html#concurrency>.
+/// With a write-ahead log, a file is read as it was before a running commit: <https://sqlite.org/wal.html#concurrency>.
 fn connect_to_read(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -600,19 +598,19 @@ fn connect_to_read(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    // Opens the write-ahead log, too, so that a file which is deleted meanwhile is read to the end.
+    // Opens the write-ahead log, too, so that a file which is deleted later is still read to the end.
     connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     Ok(connection)
 }
 
-/// Renames a file of an older format to the first name that is free, and gives that name.
+/// Renames a file of an older format to the first free name, and returns that name.
 fn set_file_aside(connection: Connection, path: &Path) -> Result<PathBuf, OpenError> {
     let failed = |cause: String| OpenError::NotSetAside {
         path: path.to_owned(),
         cause,
     };
-    // The log is folded in first: one that stayed behind would be taken for the new file's. SQLite refuses this where another
-    // process has the file open.
+    // The log is folded in first: one left behind would be taken for the new file's. SQLite refuses this if another process has the file
+    // open.
     connection
         .pragma_update(None, "journal_mode", "DELETE")
         .map_err(|error| failed(error.to_string()))?;
@@ -743,7 +741,7 @@ mod tests {
             }])
         };
         let commands = vec![Command::Open(Beginner::default()), attach, append];
-        // Less than the file has is raised to what it has.
+        // A bound below the file's size is raised to that size.
         set_pages_max(1);
         let full = commit(commands.clone());
         assert!(

@@ -1,4 +1,4 @@
-//! How many conversations each party has, and which of them may go for new ones. Knows no share and no party by name.
+//! The number of each party's conversations, and the conversations that may go for new ones. Knows no share and no party by name.
 
 use super::pruning::is_used_now;
 use super::tables::{bound, count, time};
@@ -9,14 +9,14 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_tool::id::{ConversationId, TenantId};
 
-/// Who asks, and when.
+/// The asking process, and the time.
 pub(super) struct Asking<'a> {
     pub(super) tenant: &'a TenantId,
     pub(super) owner: &'a OwnerId,
     pub(super) now_unix_ms: u64,
 }
 
-/// The parties that have no room for one more conversation.
+/// The parties without room for one more conversation.
 pub(super) fn crowds(
     connection: &Connection,
     parties: &Parties,
@@ -53,7 +53,7 @@ pub(super) fn crowds(
     Ok(crowds)
 }
 
-/// Conversations in which nothing was said or done, and in which nobody is, those that rest longest first.
+/// Conversations in which nothing was said or done, and in which no session is, the ones at rest longest first.
 macro_rules! empty_of {
     ($index:literal, $column:literal) => {
         concat!(

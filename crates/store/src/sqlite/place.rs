@@ -1,6 +1,5 @@
-//! Whether the database's name still leads to the file that was opened. SQLite goes on with a file that was deleted or replaced,
-//! and all that is written to it is gone with the process:
-//! <https://sqlite.org/howtocorrupt.html#_unlinking_or_renaming_a_database_file_while_in_use>.
+//! Whether the database's name still leads to the opened file. SQLite goes on with a file that was deleted or replaced, and all later
+//! writes are gone with the process: <https://sqlite.org/howtocorrupt.html#_unlinking_or_renaming_a_database_file_while_in_use>.
 
 use crate::StoreUnavailable;
 use std::fs::Metadata;
@@ -14,7 +13,7 @@ pub(super) struct OpenedFile {
 }
 
 impl OpenedFile {
-    /// Of a file that is open.
+    /// The place of an open file.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
@@ -22,7 +21,7 @@ impl OpenedFile {
         })
     }
 
-    /// An error where what is written would not be found by the next process.
+    /// Fails if the next process would not find the written data.
     pub(super) fn check(&self) -> Result<(), StoreUnavailable> {
         let found = std::fs::metadata(&self.path);
         match found.map(|found| identity(&found)) {
@@ -44,7 +43,7 @@ fn identity(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
 }
 
-/// Elsewhere a file that is open cannot be deleted or replaced.
+/// Other systems do not let an open file be deleted or replaced.
 #[cfg(not(unix))]
 type Identity = ();
 

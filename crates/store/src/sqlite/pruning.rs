@@ -1,4 +1,4 @@
-//! What has run out leaves the tables, a slice at a time. Knows of each table only what makes a row old.
+//! Deletes expired rows from the tables, a slice at a time. Knows of each table only when a row is old.
 
 use super::conversations::forget;
 use super::key_specs;
@@ -9,10 +9,10 @@ use rusqlite::{Connection, Row, params};
 use std::collections::BTreeSet;
 use windlass_tool::id::{ConversationId, TenantId};
 
-/// By which time something is old.
+/// The times by which rows are old.
 pub(super) struct Ends<'a> {
     pub(super) limits: &'a StoreLimits,
-    /// The process whose sessions live.
+    /// The process whose sessions are live.
     pub(super) owner: &'a OwnerId,
     pub(super) now_unix_ms: u64,
 }
@@ -20,12 +20,12 @@ pub(super) struct Ends<'a> {
 /// A conversation by its key.
 type ConversationKey = (String, String);
 
-/// How many conversations are looked at for one slice.
+/// The number of conversations that are looked at for one slice.
 const CONVERSATIONS_MAX: usize = 100;
 
-/// Whether something is to come of a conversation, so that it stays however long it has rested: an effect runs, a task is kept, a
-/// request waits for its answer, or a session is live. A session of this process is live until it says otherwise; that of another is, until its time
-/// to come back is over. `?1` is the time, `?2` the owner.
+/// Whether a conversation is in use, so that it stays however long it has rested: an effect runs, a task is kept, a request waits for
+/// its answer, or a session is live. A session of this process is live until it says otherwise; another process's session is live until
+/// its time to come back is over. `?1` is the time, `?2` the owner.
 macro_rules! is_used_now {
     () => {
         "(EXISTS (SELECT 1 FROM effects INDEXED BY effects_running
@@ -42,7 +42,7 @@ macro_rules! is_used_now {
 }
 pub(super) use is_used_now;
 
-/// Whether a conversation is in use. Asked of one that has rested for too long.
+/// Whether a conversation that has rested for too long is in use.
 pub(super) fn is_in_use(
     connection: &Connection,
     of: &ConversationRef,
@@ -66,8 +66,7 @@ pub(super) fn is_in_use(
         )
 }
 
-/// Deletes some of what has run out, at most as many rows as a commit may wait for, and gives how many they were; 0 where
-/// nothing is left.
+/// Deletes some expired rows, at most as many as a commit may wait for. Returns how many they were; 0 if nothing is left.
 pub(super) fn slice(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<usize> {
     let mut rows = idle(connection, ends)?;
     let old = ago(ends.now_unix_ms, ends.limits.effect_ms);
@@ -76,7 +75,7 @@ pub(super) fn slice(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Resul
     rows += named_by_deliveries(connection, &TASKS, old_tasks, left(rows))?;
     rows += named_by_deliveries(connection, &QUESTIONS, old, left(rows))?;
     rows += legs(connection, ends, left(rows))?;
-    // As long as any effect may be met again, tasks among them.
+    // Kept as long as any effect may be met again, tasks among them.
     let longest_ms = ends.limits.effect_ms.max(ends.limits.kept_ms(true));
     key_specs::prune(connection, ago(ends.now_unix_ms, longest_ms))?;
     for (statement, end_unix_ms) in [
@@ -100,12 +99,12 @@ pub(super) fn slice(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Resul
     Ok(rows)
 }
 
-/// How many more rows one slice may delete.
+/// The number of rows that a slice may still delete.
 fn left(rows: usize) -> usize {
     PRUNED_ROWS_MAX.saturating_sub(rows)
 }
 
-/// Conversations that are idle for too long. One that has more rows than are left goes on with the next slice.
+/// Deletes conversations that are idle for too long. If one has more rows than a slice may delete, the next slice goes on with it.
 fn idle(connection: &Connection, ends: &Ends<'_>) -> rusqlite::Result<usize> {
     let rest_ms = ends.limits.conversation_ms.max(ends.limits.effect_ms);
     match ago(ends.now_unix_ms, rest_ms) {
@@ -130,7 +129,7 @@ fn forget_all(connection: &Connection, unused: Vec<ConversationKey>) -> rusqlite
     Ok(rows)
 }
 
-/// Conversations that may be deleted, those that are idle for longest first.
+/// Conversations that may be deleted, the ones that are idle for longest first.
 const IDLE: &str = concat!(
     "SELECT tenant, conversation_id FROM conversations INDEXED BY conversations_by_use
      WHERE used_at_unix_ms <= ?3 AND NOT ",
@@ -157,14 +156,14 @@ fn unused_until(
         .collect()
 }
 
-/// A table whose rows deliveries name: where its old rows are, the deliveries that name them, and the rows.
+/// A table whose rows deliveries name: the queries for its old rows' conversations, the deliveries that name them, and the rows.
 struct Named {
     conversations: &'static str,
     deliveries: &'static str,
     rows: &'static str,
 }
 
-/// Of effects: tasks, or all others.
+/// The old effects: tasks, or all others.
 macro_rules! effects_named {
     ($index:literal, $kind:literal) => {
         Named {
@@ -209,8 +208,8 @@ const QUESTIONS: Named = Named {
         WHERE tenant = ?1 AND conversation_id = ?2 AND expires_at_unix_ms <= ?3 LIMIT ?4)",
 };
 
-/// Deletes old rows, those of one conversation after the other. The deliveries that name them go first, so that none is left
-/// without what it names where a slice ends between them.
+/// Deletes old rows, one conversation after the other. The deliveries that name them go first, so that none names a missing row if a
+/// slice ends between them.
 fn named_by_deliveries(
     connection: &Connection,
     named: &Named,
@@ -242,7 +241,7 @@ fn named_by_deliveries(
     Ok(rows)
 }
 
-/// A session of this process that is live still speaks, whatever time its client had to come back.
+/// Deletes legs. A live session of this process still speaks, whatever time its client had to come back.
 fn legs(connection: &Connection, ends: &Ends<'_>, rows_max: usize) -> rusqlite::Result<usize> {
     let limits = ends.limits;
     let kept_ms = limits.conversation_ms.max(limits.effect_ms);

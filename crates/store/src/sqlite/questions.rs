@@ -1,4 +1,4 @@
-//! The table of questions: its statements, and a question as a row.
+//! The table of approval requests: its statements, and a request as a row.
 
 use super::tables::{
     count, from_json, json, loaded_number, loaded_time, mode, number, odd, time, tool,
@@ -11,7 +11,7 @@ use rusqlite::{Connection, Params, Row, params};
 use windlass_tool::id::{EffectId, SessionId, UserId};
 use windlass_tool::sensitive::Sensitive;
 
-/// A question's columns, in the order in which [`read`] takes them.
+/// An approval request's columns, in the order in which [`read`] takes them.
 macro_rules! columns {
     () => {
         "number, key, tool, tool_version, handler_hash, arguments, preview, hazards, mode, user_id, leg, generation, onset, call, nonce, state, \
@@ -19,7 +19,7 @@ macro_rules! columns {
     };
 }
 
-/// A query for one conversation's questions. `?1` and `?2` are the conversation.
+/// A query for one conversation's approval requests. `?1` and `?2` are the conversation.
 macro_rules! of_conversation {
     ($index:literal, $test:literal) => {
         concat!(
@@ -58,7 +58,7 @@ pub(super) fn of_key(
     )
 }
 
-/// Those that wait for their answer, oldest first.
+/// The approval requests that wait for their answer, oldest first.
 pub(super) fn open(
     connection: &Connection,
     of: &ConversationRef,
@@ -79,7 +79,7 @@ pub(super) fn open(
     )
 }
 
-/// Open, whether or not its time is up, or answered and not heard of; oldest first.
+/// The approval requests that are open, even if their time is up, or answered without the model having heard; oldest first.
 pub(super) fn pending(
     connection: &Connection,
     of: &ConversationRef,
@@ -102,7 +102,7 @@ pub(super) fn pending(
     Ok(pending)
 }
 
-/// How many wait for their answer. Reads the index alone.
+/// The number of approval requests that wait for their answer. Reads the index alone.
 pub(super) fn count_open(
     connection: &Connection,
     of: &ConversationRef,

@@ -1,5 +1,5 @@
-//! The rows of one conversation within one transaction. What nearly every command reads and writes, the conversation's own row
-//! and its leg's, is read once and written once. Knows no statement.
+//! The rows of one conversation within one transaction. Nearly every command needs the conversation's own row and its leg's: each is
+//! read once and written once. Knows no statement.
 
 use super::tables::unavailable;
 use super::{conversations, effects, entries, parties, pruning, questions, tasks};
@@ -21,20 +21,20 @@ pub(super) struct ConversationRows<'a> {
     connection: &'a Connection,
     of: &'a ConversationRef,
     conversation: Option<Row<Conversation>>,
-    /// The conversation was looked for. Where there is none, it is not there.
+    /// The conversation was looked for. If `conversation` is `None`, it does not exist.
     is_read: bool,
     /// The leg that was read or written last.
     leg: Option<Row<Leg>>,
 }
 
-/// A row as the table has it, and as it is to be.
+/// A row as the table has it, and its new value.
 struct Row<T> {
     stored: Option<T>,
     now: T,
 }
 
 impl<T: Clone> Row<T> {
-    /// As it was read.
+    /// The row as it was read.
     fn of(stored: &T) -> Self {
         Self {
             stored: Some(stored.clone()),
@@ -54,7 +54,7 @@ impl<'a> ConversationRows<'a> {
         }
     }
 
-    /// Writes what was not written yet; the last thing that is done with the rows of a transaction.
+    /// Writes the rest of the changes, at the end of a transaction.
     pub(super) fn finish(mut self) -> Result<(), StoreUnavailable> {
         self.write_leg().map_err(unavailable)?;
         match self.conversation {
@@ -65,7 +65,7 @@ impl<'a> ConversationRows<'a> {
         }
     }
 
-    /// Before another one takes its place, or is looked for by its token.
+    /// Writes the leg before another one takes its place, or is looked for by its token.
     fn write_leg(&mut self) -> rusqlite::Result<()> {
         match self.leg.take() {
             Some(row) => {
@@ -120,7 +120,7 @@ impl<'a> ConversationRows<'a> {
     fn change_conversation(&mut self, conversation: &Conversation) -> rusqlite::Result<()> {
         let Some(row) = &mut self.conversation else {
             self.is_read = true;
-            // At once: the next conversation of the same party that begins counts it.
+            // It is written at once: the next conversation of the same party that begins counts it.
             conversations::upsert(self.connection, conversation)?;
             self.conversation = Some(Row::of(conversation));
             return Ok(());
@@ -139,7 +139,7 @@ impl<'a> ConversationRows<'a> {
         conversations::delete_leg(self.connection, self.of, leg)
     }
 
-    /// Deletes everything of a conversation. Of another one nothing waits to be written.
+    /// Deletes everything of a conversation. Another conversation has no unwritten changes here.
     fn forget_place(&mut self, place: &ConversationPlace) -> rusqlite::Result<()> {
         let (tenant, conversation_id) = place;
         conversations::forget(self.connection, tenant, conversation_id, usize::MAX)?;

@@ -1,4 +1,4 @@
-//! The file's tables, and how a file stands to this program. Knows no statement but those that make tables.
+//! The file's tables, and the age of a file for this program. Knows no statement but those that make tables.
 
 use crate::leg::Heading;
 use crate::log::SaidWords;
@@ -28,11 +28,11 @@ const STEPS: &[Step] = &[
     keep_what_services_ask,
 ];
 
-/// How a file stands to this program.
+/// The age of a file for this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Age {
     Current,
-    /// It is ours, of a format from before the first release. Nothing reads it any more.
+    /// The file is ours, in a format from before the first release. Nothing reads it any more.
     Unreleased,
     Newer {
         found: i64,
@@ -76,7 +76,7 @@ pub(super) fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<
     Ok(Age::Current)
 }
 
-/// How a file stands, of which nothing is changed. A released version counts as current: the next opening brings it up to date.
+/// The age of a file, which is not changed. A released version counts as current: the next opening brings it up to date.
 pub(super) fn age(connection: &Connection) -> rusqlite::Result<Age> {
     Ok(match found(connection)? {
         Found::Version(version) => age_of_version(version),
@@ -93,7 +93,7 @@ fn age_of_version(found: i64) -> Age {
     }
 }
 
-/// What a file says of itself.
+/// The state of a file by its own marks.
 enum Found {
     Empty,
     Version(i64),
@@ -120,8 +120,8 @@ fn found(connection: &Connection) -> rusqlite::Result<Found> {
     })
 }
 
-/// A partial index lists only the rows that are waited for. They are few at any time, so that the index stays small and its
-/// pages stay in memory. Where rows are large, a table keeps its row id: a tree of large rows is deep.
+/// A partial index lists only the rows that are waited for. They are few at any time, so that the index stays small and its pages stay
+/// in memory. A table with large rows keeps its row id: a tree of large rows is deep.
 fn make_tables(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
     "
@@ -300,8 +300,8 @@ fn compare_keys(connection: &Connection) -> rusqlite::Result<()> {
     )
 }
 
-/// One exact key has one near key, so that one index finds both. Effects that were compared in another way are looked for only
-/// where there are any, which `key_specs` knows.
+/// One exact key has one near key, so that one index finds both. Effects that were compared in another way are looked for only if there
+/// are any, which `key_specs` knows.
 fn find_by_near_keys(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "
@@ -319,7 +319,7 @@ fn find_by_near_keys(connection: &Connection) -> rusqlite::Result<()> {
     )
 }
 
-/// Conversations are counted by who began them: those from before this step by their tenant alone. A session that is over has no row.
+/// Counts conversations by the parties that began them; earlier ones by their tenant alone. A session that is over has no row.
 fn count_parties(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "
@@ -368,19 +368,19 @@ fn count_parties(connection: &Connection) -> rusqlite::Result<()> {
     )
 }
 
-/// Why users denied what they were asked. Those of before said nothing.
+/// Keeps the reasons of denials. Earlier denials have none.
 fn keep_reasons(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("ALTER TABLE questions ADD COLUMN reason TEXT")
 }
 
-/// Why the tools of requests ask for consent, and by which clock. Nobody knows it of those of before.
+/// Keeps why the tools of approval requests ask for consent, and by which clock. It is unknown for earlier requests.
 fn keep_why_users_are_asked(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "ALTER TABLE questions ADD COLUMN because TEXT; ALTER TABLE questions ADD COLUMN clock TEXT",
     )
 }
 
-/// What users have approved for more than one call, as JSON. Those of before have approved each call.
+/// Keeps users' approvals for more than one call, as JSON. Earlier approvals are for one call each.
 fn keep_standing_approvals(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("ALTER TABLE conversations ADD COLUMN standing TEXT")
 }
@@ -390,7 +390,7 @@ fn keep_what_services_ask(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("ALTER TABLE questions ADD COLUMN input TEXT")
 }
 
-/// What a list shows of each conversation, which those of before get from their logs; and the clients that were ended.
+/// Keeps each conversation's heading in a list, which earlier ones get from their logs; and the clients that were ended.
 fn name_conversations(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "
@@ -427,7 +427,8 @@ fn name_conversations(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Effects that nobody waits for stay longer than others, and are listed by their users. Those of before are none.
+/// Keeps tasks: effects whose end is not waited for. They stay longer than others, and are listed by their users. Earlier effects are
+/// none.
 fn keep_tasks(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "

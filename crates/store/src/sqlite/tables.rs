@@ -1,4 +1,4 @@
-//! What all tables share: how an error reads outside, and how values are kept in columns. Knows no table.
+//! Shared by all tables: errors for the outside, and the form of values in columns. Knows no table.
 
 use crate::{StoreUnavailable, TIME_MAX_UNIX_MS};
 use rusqlite::{Error, ErrorCode, Row, ffi};
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
 
-/// What an operator can do about an error of SQLite.
+/// An error of SQLite, with the operator's remedy.
 pub(super) fn unavailable(error: Error) -> StoreUnavailable {
     let cause = error.to_string();
     let extended_code = error.sqlite_error().map(|error| error.extended_code);
@@ -39,12 +39,12 @@ pub(super) fn loaded_time(unix_ms: i64) -> u64 {
     unix_ms.max(0).cast_unsigned()
 }
 
-/// The latest time that lies so long ago; `None` where that is before all time.
+/// The time `ms` ago; `None` if that is before all time.
 pub(super) fn ago(now_unix_ms: u64, ms: u64) -> Option<i64> {
     now_unix_ms.checked_sub(ms).map(time)
 }
 
-/// A number that a client chose. Every one comes out as it went in; the tables compare them for equality only.
+/// A number that a client chose. Every number comes out as it went in; the tables compare them for equality only.
 pub(super) fn number(number: u64) -> i64 {
     number.cast_signed()
 }
@@ -58,13 +58,13 @@ pub(super) fn bound(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// How many rows there are: the only column of a query.
+/// The number of rows: the only column of a query.
 pub(super) fn count(row: &Row<'_>) -> rusqlite::Result<usize> {
     let rows: i64 = row.get(0)?;
     Ok(usize::try_from(rows).unwrap_or(0))
 }
 
-/// A column that should hold one of our own words and does not: another program wrote the file.
+/// The error of a column without one of our own words: another program wrote the file.
 pub(super) fn odd(column: &str) -> Error {
     Error::InvalidColumnName(column.to_owned())
 }

@@ -1,4 +1,5 @@
-//! Tasks among the effects: those of a user, how many run, and those whose ends are still to be told. Knows no rule about them.
+//! Tasks among the effects: a user's tasks, the number of running ones, and those whose ends are still to be told. Knows no rule about
+//! them.
 
 use super::effects::{of_all, select_with_conversation};
 use super::tables::{bound, count, time};
@@ -13,7 +14,7 @@ pub(super) fn listed(
     wanted: &WantedTasks<'_>,
 ) -> rusqlite::Result<Vec<(ConversationRef, Effect)>> {
     let user = wanted.user_id.as_str();
-    // Behind every name that begins so. No name holds this character where a prefix ends.
+    // The bound after every name with this prefix. No name holds this character where a prefix ends.
     let (first, end) = match wanted.prefix {
         Some(prefix) => (prefix.to_owned(), format!("{prefix}\u{10FFFF}")),
         None => (format!("{user}\u{1}"), format!("{user}\u{1}")),
@@ -43,7 +44,7 @@ pub(super) fn listed(
     select_with_conversation(connection, statement, values)
 }
 
-/// Reads an index alone, whose rows are as few as may run.
+/// Counts running tasks. Reads an index alone, whose rows are as few as may run.
 pub(super) fn running(
     connection: &Connection,
     of: &ConversationRef,

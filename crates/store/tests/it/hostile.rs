@@ -991,6 +991,7 @@ impl World {
         self.call(Call {
             process: attempt.process,
             command: Command::Record(Box::new(Record {
+                next_attempt_ms: None,
                 effect_id: attempt.effect_id.clone(),
                 attempt: attempt.number,
                 outcome,

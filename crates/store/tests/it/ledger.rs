@@ -105,6 +105,8 @@ pub(crate) enum Act {
     /// The newest attempt ends.
     Succeeds,
     Fails,
+    /// The same, and its session is to try again within so long.
+    FailsForNow(u64),
     EndsInDoubt,
     /// The first attempt ends.
     FirstSucceeds,
@@ -493,6 +495,10 @@ impl Ledger {
             }
             Act::Succeeds => self.ends(self.runs.len() - 1, AttemptOutcome::Succeeded),
             Act::Fails => self.ends(self.runs.len() - 1, AttemptOutcome::Failed),
+            Act::FailsForNow(next_attempt_ms) => {
+                let (run, outcome) = (self.runs.len() - 1, AttemptOutcome::Failed);
+                self.ends_before(run, outcome, Some(next_attempt_ms))
+            }
             Act::EndsInDoubt => self.ends(self.runs.len() - 1, AttemptOutcome::Unknown),
             Act::FirstSucceeds => self.ends(0, AttemptOutcome::Succeeded),
             Act::FirstFails => self.ends(0, AttemptOutcome::Failed),
@@ -651,8 +657,18 @@ impl Ledger {
     }
 
     fn ends(&mut self, run: usize, outcome: AttemptOutcome) -> Reply {
+        self.ends_before(run, outcome, None)
+    }
+
+    fn ends_before(
+        &mut self,
+        run: usize,
+        outcome: AttemptOutcome,
+        next_attempt_ms: Option<u64>,
+    ) -> Reply {
         let (effect_id, attempt) = self.runs[run].clone();
         self.send(Command::Record(Box::new(Record {
+            next_attempt_ms,
             effect_id,
             attempt,
             outcome,

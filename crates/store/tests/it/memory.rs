@@ -389,6 +389,7 @@ fn intents_after(acts: &[Act], intents: Vec<Intent>) -> Vec<bool> {
     let asker = ledger.leg().leg;
     ledger.all(acts);
     let record = Record {
+        next_attempt_ms: None,
         effect_id: ledger.effect().effect_id,
         attempt: AttemptNumber(1),
         outcome: AttemptOutcome::Succeeded,
@@ -743,6 +744,7 @@ fn what_is_not_there_is_missing() {
     let mut ledger = Ledger::new(PLAIN);
     let effect_id = EffectId::new("no such effect");
     let record = Record {
+        next_attempt_ms: None,
         effect_id: effect_id.clone(),
         attempt: AttemptNumber(1),
         outcome: AttemptOutcome::Succeeded,
@@ -760,6 +762,7 @@ fn what_is_not_there_is_missing() {
     assert_eq!(ledger.send(look_up), Reply::Missing);
     ledger.act(Request);
     let no_such_attempt = Record {
+        next_attempt_ms: None,
         effect_id: ledger.effect().effect_id,
         attempt: AttemptNumber(2),
         ..record

@@ -249,6 +249,7 @@ pub(crate) fn remembered(number: u64, asked: &OpenQuestion) -> Command {
 /// The first attempt at an effect ends.
 pub(crate) fn recorded(number: u64, outcome: AttemptOutcome) -> Command {
     Command::Record(Box::new(Record {
+        next_attempt_ms: None,
         effect_id: EffectId::new(format!("effect-{number}")),
         attempt: AttemptNumber(1),
         outcome,

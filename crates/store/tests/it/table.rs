@@ -2,12 +2,12 @@
 
 use crate::ledger::Act::{
     Abandon, AbandonNext, Accepts, Back, CallsBack, CallsBackFailed, CallsBackInDoubt, Cancels,
-    Crash, EndsInDoubt, Fails, FindsIt, FindsNoAnswer, FindsNothing, FirstFails, FirstSucceeds,
-    Heard, LooksUp, NearKey, Nested, NestedConsent, NestedOtherWords, No, NoToFirst, Now,
-    OldConnection, Onset, OtherKey, OtherLeg, OtherWords, Passes, Reconnect, Request, SameAnswer,
-    SameCommand, SameMessage, SameMessageOtherWords, Settles, Succeeds, Taint, TakenOver, ThirdKey,
-    Upgrade, Withdraw, Yes, YesAgain, YesChanged, YesElsewhere, YesForged, YesNotAllowed,
-    YesToFirst, YesUnknownTool,
+    Crash, EndsInDoubt, Fails, FailsForNow, FindsIt, FindsNoAnswer, FindsNothing, FirstFails,
+    FirstSucceeds, Heard, LooksUp, NearKey, Nested, NestedConsent, NestedOtherWords, No, NoToFirst,
+    Now, OldConnection, Onset, OtherKey, OtherLeg, OtherWords, Passes, Reconnect, Request,
+    SameAnswer, SameCommand, SameMessage, SameMessageOtherWords, Settles, Succeeds, Taint,
+    TakenOver, ThirdKey, Upgrade, Withdraw, Yes, YesAgain, YesChanged, YesElsewhere, YesForged,
+    YesNotAllowed, YesToFirst, YesUnknownTool,
 };
 use crate::ledger::{Act, HOUR_MS, LANDING_MS, LEASE_MS, Ledger, PLAIN, Policy, QUESTION_MS};
 use expect_test::{ExpectFile, expect_file};
@@ -116,6 +116,8 @@ const IGNORES_EXTERNAL: Policy = Policy {
     ..PLAIN
 };
 
+/// Within which the next attempt begins.
+const PAUSE_MS: u64 = 60_000;
 /// When a lookup's finding counts.
 const LANDED_MS: u64 = LEASE_MS + LANDING_MS;
 
@@ -191,6 +193,10 @@ fn requests() {
         with(CONSENT, "9", "asked, later turn", &[Request, Onset, Request]),
         with(CONSENT, "9", "asked, time extended", &[Request, Passes(QUESTION_MS - 1), Request, Passes(QUESTION_MS - 1), Request]),
         with(CONSENT, "9", "asked, the time was up", &[Request, Passes(QUESTION_MS), Request]),
+        with(LOOKUP_IDEMPOTENT, "9", "asked because it may have happened, and a lookup has found nothing since, `idempotent`", &[Request, EndsInDoubt, LooksUp, FindsNothing, Request, Passes(LANDED_MS), LooksUp, FindsNothing, Request]),
+        with(LOOKUP, "9", "the same, not `idempotent`", &[Request, EndsInDoubt, LooksUp, FindsNothing, Request, Passes(LANDED_MS), LooksUp, FindsNothing, Request]),
+        with(LOOKUP, "9", "the same, and the lookup has found that it happened", &[Request, EndsInDoubt, LooksUp, FindsNothing, Request, FindsIt, Request]),
+        with(LOOKUP, "9", "the same, and a yes to the request that was closed", &[Request, EndsInDoubt, LooksUp, FindsNothing, Request, FindsIt, Request, Yes]),
         with(CONSENT, "9", "asked, external content came since", &[Request, Taint, Request]),
         with(CONSENT, "9", "asked, the tool has another version", &[Request, Upgrade, Request]),
         with(CONSENT, "10", "asked, other arguments in the same user turn", &[Onset, Request, OtherWords]),
@@ -392,6 +398,23 @@ fn records() {
         with(CONSENT, "Retry", "of an approved attempt, and the tool has changed", &[Request, Yes, Fails, Upgrade, YesAgain]),
         with(CONSENT, "Retry", "no retry: an approval that is used up, once more", &[Request, Yes, Fails, Yes]),
         with(REPEATABLE_CONSENT, "Retry", "of an approved attempt, `repeatable`", &[Request, Yes, Fails, YesAgain]),
+        with(TASK, "Pause", "a task's attempt has failed, and another is to follow", &[Request, FailsForNow(PAUSE_MS)]),
+        with(PLAIN, "Pause", "the same, of what is no task", &[Request, FailsForNow(PAUSE_MS)]),
+        with(TASK, "Pause", "its wait is over", &[Request, FailsForNow(PAUSE_MS), SameMessage]),
+        with(TASK, "Pause", "the same, and its reply was lost", &[Request, FailsForNow(PAUSE_MS), SameMessage, SameCommand]),
+        with(TASK, "Pause", "another leg asks for the same meanwhile", &[Request, FailsForNow(PAUSE_MS), OtherLeg, Request]),
+        with(TASK, "Pause", "nothing follows", &[Request, FailsForNow(PAUSE_MS), Fails]),
+        with(TASK, "Pause", "nobody says whether anything follows", &[Request, FailsForNow(PAUSE_MS), Passes(PAUSE_MS), Settles]),
+        with(TASK, "Pause", "a moment before its end", &[Request, FailsForNow(PAUSE_MS), Passes(PAUSE_MS - 1), Settles]),
+        with(TASK, "Pause", "the process died while it waited", &[Request, FailsForNow(PAUSE_MS), Crash, Settles]),
+        with(TASK, "Pause", "the same, and then it asks all the same", &[Request, FailsForNow(PAUSE_MS), Passes(PAUSE_MS), Settles, SameMessage]),
+        with(TASK, "Pause", "the attempt has succeeded after all", &[Request, FailsForNow(PAUSE_MS), Succeeds]),
+        with(TASK, "Pause", "the user wants no more of it", &[Request, FailsForNow(PAUSE_MS), Cancels]),
+        with(TASK, "Pause", "external content was read meanwhile", &[Request, FailsForNow(PAUSE_MS), Taint, SameMessage]),
+        with(TASK, "Pause", "an older attempt is in doubt", &[Request, FailsForNow(PAUSE_MS), SameMessage, EndsInDoubt]),
+        with(TASK, "Pause", "then failure", &[Request, FailsForNow(PAUSE_MS), SameMessage, Fails]),
+        with(READ_TASK, "Pause", "of what changes nothing", &[Request, FailsForNow(PAUSE_MS), SameMessage]),
+        with(READ_TASK_CONSENT, "Pause", "of what changes nothing and was approved", &[Request, Yes, FailsForNow(PAUSE_MS), YesAgain]),
         line("Record", "a service has accepted it", &[Request, Accepts(HOUR_MS)]),
         line("Record", "the same, after the lease", &[Request, Passes(LEASE_MS), Settles, Accepts(HOUR_MS)]),
         line("Record", "the same, after doubt", &[Request, EndsInDoubt, Accepts(HOUR_MS)]),

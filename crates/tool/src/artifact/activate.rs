@@ -1,4 +1,4 @@
-//! From an artifact to a registry: each tool with its handler, and with what the configuration tightens. Knows no file.
+//! Makes a registry of an artifact: each tool with its handler and the configuration's settings. Knows no file.
 
 use super::{Artifact, Entry, HandlerCode};
 use crate::envelope::{self, RESPONSE_VERSION, RESPONSE_VERSION_BEFORE};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Makes handlers of `handler.js` files.
 pub trait ScriptLoader {
-    /// The error's text says what is wrong with the script.
+    /// The error's text is the problem of the script.
     fn load(&self, script: &Script<'_>) -> Result<Arc<dyn Handler>, String>;
 }
 
@@ -40,7 +40,7 @@ pub struct Script<'a> {
 
 /// Makes handlers of what `handler.json` files declare.
 pub trait FileLoader {
-    /// The error's text says what the handler lacks.
+    /// The error's text names the missing part of the handler.
     fn load(&self, declared: DeclaredTool<'_>) -> Result<Arc<dyn Handler>, String>;
 }
 
@@ -51,40 +51,40 @@ pub struct DeclaredTool<'a> {
     /// Relative to the artifact's folder.
     pub path: &'a str,
     pub file: HandlerFile,
-    /// What its program is made of.
+    /// The files of the handler's program.
     pub program: &'a [ProgramFile],
 }
 
-/// Who makes handlers of files, where somebody can.
+/// The loaders for handlers in files; `None` where none is available.
 #[derive(Clone, Copy, Default)]
 pub struct Loaders<'a> {
     pub scripts: Option<&'a dyn ScriptLoader>,
     pub files: Option<&'a dyn FileLoader>,
 }
 
-/// What the configuration says of one tool. It may make a tool stricter and never looser.
+/// The configuration's settings for one tool. They may make a tool stricter and never looser.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tightening {
     pub requires_confirmation: Option<bool>,
-    /// `false` has every call ask that needs consent.
+    /// `false` makes every call that needs consent ask for it.
     pub remember: Option<bool>,
     pub allowed_modes: Option<Vec<Mode>>,
     /// Milliseconds.
     pub timeout_ms: Option<u64>,
     pub rate_limit: Option<RateLimit>,
     pub requires_auth: Option<bool>,
-    /// Those that may use the tool.
+    /// The roles that may use the tool.
     pub roles: Option<BTreeSet<Role>>,
-    /// Those that may approve its calls.
+    /// The roles that may approve its calls.
     pub approver_roles: Option<BTreeSet<Role>>,
-    /// Where it names any: what holds for each single version of the tool, in place of all of this.
+    /// Settings for single versions of the tool. If any is named, they replace all the other fields.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<Version, Tightening>,
 }
 
 impl Tightening {
-    /// What holds for a version of the tool.
+    /// The settings for one version of the tool.
     fn of(&self, version: &str) -> Option<&Self> {
         match self.versions.is_empty() {
             true => Some(self),
@@ -150,7 +150,7 @@ pub enum ActivationError {
 }
 
 impl ActivationError {
-    /// The tool that it is about.
+    /// The tool that the error is about.
     pub(crate) fn tool(&self) -> &ToolId {
         match self {
             Self::ScriptsUnavailable { tool, .. }
@@ -173,18 +173,18 @@ fn suggestion(near: Option<&str>) -> String {
 }
 
 impl Artifact {
-    /// Whether rules name tools and versions that there are, and make sense beside the current ones: what activation says, too.
+    /// Checks that rules name existing tools and versions, and make sense beside the current ones. Activation checks the same.
     ///
     /// # Errors
     ///
-    /// The first tool whose rules do not.
+    /// The first tool whose rules fail the check.
     pub fn check_rollouts(&self, rollouts: &Rollouts) -> Result<(), ActivationError> {
         for (tool, rollout) in rollouts {
             let of_tool = || {
                 let entries = self.entries.iter().map(|entry| &entry.manifest);
                 entries.filter(|manifest| manifest.tool_id == *tool)
             };
-            // The current one is the first.
+            // The current version comes first.
             let Some(current) = of_tool().next() else {
                 let ids = self.tool_ids().map(ToolId::as_str);
                 return Err(ActivationError::UnknownTool {
@@ -224,7 +224,7 @@ impl Artifact {
         Ok(registry.beside(beside))
     }
 
-    /// What a configuration says of tools that do not exist.
+    /// Errors for the settings of tools that do not exist.
     pub(crate) fn unknown_tools<'a>(
         &'a self,
         tightenings: &'a BTreeMap<ToolId, Tightening>,
@@ -242,11 +242,11 @@ impl Artifact {
     }
 }
 
-/// A version of a tool as a configuration has it. `is_beside` says that it is not the one in the tool's own folder.
+/// A version of a tool with the configuration's settings. `is_beside` marks a version other than the one in the tool's own folder.
 ///
 /// # Errors
 ///
-/// The configuration would make it looser, or have it ask for what its model seems to give.
+/// The configuration would make the tool looser, or would add a confirmation that its model seems able to give.
 pub(crate) fn tightened(
     mut manifest: Manifest,
     is_beside: bool,
@@ -274,7 +274,7 @@ pub(crate) fn tightened(
     }
 }
 
-/// A parameter by which the model could seem to confirm for the user, of a tool that asks the user.
+/// Finds a parameter by which the model could seem to confirm in the user's place, in a tool that asks the user.
 fn forged_confirmation(manifest: &Manifest) -> Option<String> {
     let names = manifest
         .requires_confirmation
@@ -282,7 +282,7 @@ fn forged_confirmation(manifest: &Manifest) -> Option<String> {
     names.into_iter().next().map(|(_, name)| name)
 }
 
-/// Whether the rules of one tool name versions that it has, and make sense beside the current one.
+/// Checks that the rules of one tool name its own versions, and make sense beside the current one.
 fn check_rollout<'v>(
     tool: &ToolId,
     rollout: &Rollout,
@@ -307,7 +307,7 @@ fn check_rollout<'v>(
     }
 }
 
-/// What `top_k` of retrieval tools is clamped to in one mode.
+/// The limit of `top_k` of retrieval tools in one mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clamp {
     pub mode: Mode,
@@ -317,11 +317,11 @@ pub struct Clamp {
 }
 
 impl Registry {
-    /// The registry as everybody has it whom no rule names, and the rules, each with that version.
+    /// The registry for callers without a rule, and the rules, each with the registry's version.
     ///
     /// # Errors
     ///
-    /// The first tool whose rules name a version that it does not have, or make no sense beside its current one.
+    /// The first tool whose rules name a version that it does not have, or make no sense beside its current version.
     pub fn rolled_out(&self, rollouts: &Rollouts) -> Result<(Self, Rollouts), ActivationError> {
         let mut rollouts = rollouts.clone();
         let mut choice = Choice::new();
@@ -341,11 +341,11 @@ impl Registry {
         Ok((self.choosing(&choice), rollouts))
     }
 
-    /// Whether what the clamps leave of arguments satisfies the tools' schemas, as everything has to that runs.
+    /// Checks that clamped arguments satisfy the tools' schemas, as the arguments of every run must.
     ///
     /// # Errors
     ///
-    /// The first tool that has a mode whose clamp its schema forbids.
+    /// The first tool whose schema forbids the clamp of one of its modes.
     pub fn check_clamps(&self, clamps: &[Clamp]) -> Result<(), ActivationError> {
         for clamp in clamps {
             let tools = self
@@ -444,7 +444,7 @@ fn declared(
             path: path_of_it,
         });
     };
-    // What the configuration allows now is the loader's to say.
+    // The loader checks the configuration's current permissions.
     let permissions = Permissions {
         processes: true,
         ..Permissions::default()
@@ -474,7 +474,7 @@ fn declared(
     })
 }
 
-/// `Err` says what would be looser.
+/// `Err` names the setting that would be looser.
 fn tighten(manifest: &mut Manifest, tightening: &Tightening) -> Result<(), String> {
     match tightening.requires_confirmation {
         Some(false) if manifest.requires_confirmation => {
@@ -560,7 +560,7 @@ fn tighten(manifest: &mut Manifest, tightening: &Tightening) -> Result<(), Strin
         }
         own.clone_from(roles);
     }
-    // Another person approves each call.
+    // Each call is approved by another person.
     if !permissions.approver_roles.is_empty() {
         manifest.remember = None;
     }
@@ -573,7 +573,7 @@ fn tighten(manifest: &mut Manifest, tightening: &Tightening) -> Result<(), Strin
     Ok(())
 }
 
-/// What a user approves says what it may set off.
+/// The preview with the tools that the handler may call.
 fn with_calls(preview: String, handler: &HandlerCode) -> String {
     let called: Vec<String> = handler.called_tools().into_iter().collect();
     match called.is_empty() {
@@ -586,7 +586,7 @@ fn with_calls(preview: String, handler: &HandlerCode) -> String {
 pub(crate) fn tool(entry: Entry, handler: Arc<dyn Handler>) -> Tool {
     let code_hash = entry.code_hash();
     let manifest = entry.manifest;
-    // The compiler has compiled the schemas, and the version says that they are still the same.
+    // The compiler has compiled the schemas, and the artifact's version shows that they are unchanged.
     let validator = |schema| Validator::trusting(Arc::new(schema));
     Tool {
         id: manifest.tool_id,

@@ -1,4 +1,4 @@
-//! Reads an artifact back, and refuses one that is not what the compiler wrote.
+//! Reads an artifact back, and refuses any text that the compiler did not write.
 
 use super::{
     Artifact, ArtifactVersion, DeclaredKind, Entry, FileForm, HandlerCode, HandlerForm,
@@ -15,7 +15,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
-/// No artifact is longer: 512 tools at the limit of their schemas and guides would be, and nobody has them.
+/// The most bytes of an artifact: enough for 512 tools at the limit of their schemas and guides.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
 const HANDLER_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -53,7 +53,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Whether it is what becomes of every artifact: its author has gone on writing, or another version of the program reads it.
+    /// Whether the cause is ordinary: the author has gone on writing, or another version of the program reads the artifact.
     pub fn is_usual(&self) -> bool {
         match self {
             Self::Missing { .. }
@@ -90,7 +90,7 @@ struct File<'t> {
     tools: Vec<Line<'t>>,
 }
 
-/// What a tool's line has besides the manifest, and where in the file that stands.
+/// The members of a tool's line besides the manifest, and their places in the file.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'t> {
@@ -105,7 +105,7 @@ struct Line<'t> {
 }
 
 impl Line<'_> {
-    /// What the line says of its tool, in the file whose text and path these are. Adds it to the version.
+    /// Reads the line's tool and adds it to the version. `text` and `path` are those of the artifact's file.
     fn read(
         self,
         text: &str,
@@ -154,7 +154,7 @@ fn malformed(path: &str, cause: impl fmt::Display) -> LoadError {
     }
 }
 
-/// A tool's line in the pieces in which it was written, so that the longest of them, the declarations, is read once.
+/// A tool's line, cut into the pieces in which it was written, so that the longest piece, the declarations, is read once.
 struct Pieces<'t> {
     /// From the line's first byte to the handler.
     before_handler: &'t str,
@@ -168,7 +168,7 @@ impl<'t> Pieces<'t> {
         let handler = place(line.handler, file)?;
         let declarations = place(line.provider_schemas, file)?;
         let before_handler = file.get(..handler.start)?;
-        // Within a line nothing is broken: a line break in a text is escaped.
+        // A line holds no raw line break: line breaks in its texts are escaped.
         let start = before_handler.rfind('\n')? + 1;
         let behind_handler = file.get(handler.end..declarations.start)?;
         Some(Self {
@@ -177,13 +177,13 @@ impl<'t> Pieces<'t> {
         })
     }
 
-    /// Everything but the declarations.
+    /// The line's text without the declarations.
     fn facts(&self, handler: &str) -> String {
         [self.before_handler, handler, self.behind_handler, "}"].concat()
     }
 }
 
-/// Where in a text this piece of it stands.
+/// The range of a piece within the text that it was cut from.
 fn place(piece: &RawValue, text: &str) -> Option<Range<usize>> {
     let piece = piece.get();
     let start = piece.as_ptr().addr().checked_sub(text.as_ptr().addr())?;

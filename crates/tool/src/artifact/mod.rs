@@ -1,4 +1,4 @@
-//! The registry artifact `tool_registry.json`: what the compiler makes and the runtime loads. Knows its JSON form and its
+//! The registry artifact `tool_registry.json`: the compiler makes it and the runtime loads it. Knows its JSON form and its
 //! version; knows no tool directory.
 
 mod activate;
@@ -40,7 +40,7 @@ pub struct Artifact {
     git_commit: Option<String>,
     build_timestamp: String,
     source_hash: String,
-    /// Sorted by id; of one tool the current version first, and then the others by their numbers.
+    /// Sorted by id. Each tool's current version comes first, then its other versions by their numbers.
     entries: Vec<Entry>,
 }
 
@@ -51,17 +51,17 @@ pub(crate) struct Entry {
     pub(crate) declarations: Declarations,
     pub(crate) guide: Guide,
     pub(crate) handler: HandlerCode,
-    /// It lies beside the current version, which is the one in the tool's own folder.
+    /// Whether the version lies beside the current one, which is the one in the tool's own folder.
     pub(crate) is_beside: bool,
 }
 
-/// Where a tool's code is.
+/// The code of a tool's handler, by its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HandlerCode {
     Builtin,
     Script {
         entry: ScriptFile,
-        /// What it imports, sorted by path.
+        /// The files that the script imports, sorted by path.
         modules: Vec<ScriptFile>,
     },
     /// A `handler.json`.
@@ -72,7 +72,7 @@ pub(crate) enum HandlerCode {
         sha256: String,
         /// With line endings normalised, as it was when its hash was checked.
         source: Arc<str>,
-        /// What its program is made of: the other files of the tool's folder, sorted by name. Empty where it runs none.
+        /// The files of the program: the other files of the tool's folder, sorted by name. Empty where the handler runs none.
         program: Vec<ProgramFile>,
     },
 }
@@ -96,7 +96,7 @@ impl HandlerCode {
     }
 }
 
-/// What a `handler.json` declares.
+/// The kind of handler that a `handler.json` declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeclaredKind {
     Http,
@@ -208,7 +208,7 @@ impl Artifact {
         &self.build_timestamp
     }
 
-    /// In their order.
+    /// The entries in their order.
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -231,8 +231,8 @@ impl Artifact {
         versions
     }
 
-    /// How each argument is compared that says which effect a call means, in words, of each tool that has effects; of versions
-    /// beside the current one under `book_table@1.2.0`.
+    /// For each tool with effects, the arguments that identify an effect and how each is compared, in words. Versions beside the current
+    /// one stand under names such as `book_table@1.2.0`.
     pub fn keys(&self) -> impl Iterator<Item = (String, Vec<(String, String)>)> {
         let writing = self.entries.iter().filter(|entry| {
             let manifest = &entry.manifest;
@@ -247,7 +247,7 @@ impl Artifact {
         })
     }
 
-    /// Which approvals may be remembered, in words, of each tool that has such.
+    /// For each tool with approvals that may be remembered, which ones these are, in words.
     pub fn remembers(&self) -> impl Iterator<Item = (&ToolId, String)> {
         self.entries.iter().filter_map(|entry| {
             let remember = entry.manifest.remember.as_ref()?;
@@ -283,7 +283,7 @@ impl Artifact {
 }
 
 impl Entry {
-    /// The tool's id; of a version beside the current one with that, as in `book_table@1.2.0`.
+    /// The tool's id; for a version beside the current one with its number, as in `book_table@1.2.0`.
     pub(crate) fn label(&self) -> String {
         let Manifest {
             tool_id, version, ..
@@ -294,22 +294,22 @@ impl Entry {
         }
     }
 
-    /// Where it stands among others.
+    /// The sort key among entries.
     fn place(&self) -> (&ToolId, bool, Option<Version>) {
         let version = Version::parse(&self.manifest.version);
         (&self.manifest.tool_id, self.is_beside, version)
     }
 
-    /// How the arguments that say which effect a call means are compared, as the file declares them.
+    /// How the arguments that identify an effect are compared, as the file declares them.
     pub(crate) fn key_spec(&self) -> KeySpec {
         let named = self.manifest.effect_key.iter();
         let named: Vec<String> = named.map(|named| argument_of(named)).collect();
         KeySpec::of(&self.manifest.parameters, &named, &Arguments::none())
     }
 
-    /// The path of a handler's file in two: to the folder of the tools, with its last slash, and from there.
+    /// A handler file's path in two parts: up to the folder of the tools, with its last slash, and from there on.
     pub(crate) fn split_path<'p>(&self, path: &'p str) -> (&'p str, &'p str) {
-        // The handler lies in a tool's directory, and that in the folder of the tools; a version's two folders further down.
+        // The handler lies in a tool's directory, which lies in the folder of the tools; a version lies two folders deeper.
         let slashes = match self.is_beside {
             true => 3,
             false => 1,
@@ -325,7 +325,7 @@ impl Entry {
         let mut object = self.facts();
         object.insert("handler".to_owned(), self.handler_form());
         json::write_canonical(&Value::Object(object), text);
-        // The declarations are text already, and go in as they are.
+        // The declarations are text already and are appended as they are.
         text.pop();
         text.extend_from_slice(b",\"providerSchemas\":");
         self.write_declarations(text);
@@ -394,7 +394,7 @@ impl Entry {
         text.push(b'}');
     }
 
-    /// The hash of what a call runs: what `schema.json` says of it, and the code. Words for the model change nothing that runs.
+    /// The hash of the code that a call runs: the runtime facts of `schema.json`, and the handler. Words for the model are left out.
     pub(crate) fn code_hash(&self) -> Arc<str> {
         let Ok(Value::Object(mut object)) = serde_json::to_value(&self.manifest) else {
             unreachable!("a manifest serializes to an object");
@@ -411,13 +411,13 @@ impl Entry {
         json::hex(&Sha256::digest(&text)).into()
     }
 
-    /// What goes into the version: everything that can change a call, and nothing else.
+    /// Adds the entry to the version: everything that can change a call, and nothing else.
     fn add_to(&self, version: &mut ArtifactVersion) {
         let mut object = self.facts();
         object.insert("handler".to_owned(), self.handler.hashed_form());
         let mut facts = Vec::new();
         json::write_canonical(&Value::Object(object), &mut facts);
-        // The compiler writes declarations in the canonical form.
+        // The compiler writes declarations in canonical form.
         let mut declarations = Vec::new();
         self.write_declarations(&mut declarations);
         version.add(facts, declarations);
@@ -425,7 +425,7 @@ impl Entry {
 }
 
 impl HandlerCode {
-    /// What of it goes into the version. Where a handler lies changes no call; what is in it does.
+    /// The form of the handler that goes into the version: its content, because its path changes no call.
     fn hashed_form(&self) -> Value {
         match self {
             Self::Builtin => json!({"kind": "builtin"}),
@@ -460,7 +460,7 @@ impl HandlerCode {
     }
 }
 
-/// The version of tools that are added in the order of their ids.
+/// The version over tools that are added in the order of their ids.
 #[derive(Default)]
 struct ArtifactVersion {
     hasher: Sha256,
@@ -468,7 +468,7 @@ struct ArtifactVersion {
 }
 
 impl ArtifactVersion {
-    /// One tool: everything but its declarations, and those, as canonical JSON.
+    /// Adds one tool: everything but its declarations, and the declarations, both as canonical JSON.
     fn add(&mut self, facts: impl AsRef<[u8]>, declarations: impl AsRef<[u8]>) {
         let is_first = !std::mem::replace(&mut self.has_tools, true);
         self.hasher.update(if is_first { "[[" } else { ",[" });

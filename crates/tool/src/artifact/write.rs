@@ -11,13 +11,12 @@ pub struct WriteError {
     pub cause: std::io::Error,
 }
 
-/// Writes an artifact so that a reader, and a machine that loses power, sees the old one or the new one and nothing
-/// between. Folders on the way are made, and symbolic links are followed.
+/// Writes an artifact atomically: a reader, and a machine that loses power, sees the old file or the new one and nothing between. Missing
+/// folders are made, and symbolic links are followed.
 ///
 /// # Errors
 ///
-/// What the system says; and where something other than a regular file is there, because the new file would take its
-/// place.
+/// The system's error; also an existing entry that is not a regular file, because the new file would replace it.
 pub fn write_artifact(artifact: &Artifact, path: &Path) -> Result<(), WriteError> {
     write(artifact, path).map_err(|cause| WriteError {
         path: path.display().to_string(),
@@ -25,7 +24,7 @@ pub fn write_artifact(artifact: &Artifact, path: &Path) -> Result<(), WriteError
     })
 }
 
-/// Where a path leads to: a regular file, or nothing yet.
+/// Follows a path's links to a regular file, or to a free place.
 fn destination(path: &Path) -> std::io::Result<PathBuf> {
     /// As many as Linux follows.
     const LINKS_MAX: usize = 40;
@@ -69,7 +68,7 @@ fn write(artifact: &Artifact, path: &Path) -> std::io::Result<()> {
     ));
     let written = write_draft(artifact, &draft).and_then(|()| std::fs::rename(&draft, path));
     if written.is_err() {
-        // What matters is the first error; a draft that stays behind is overwritten by the next build.
+        // The first error is returned; a draft that stays behind is overwritten by the next build.
         let _ = std::fs::remove_file(&draft);
     }
     written?;

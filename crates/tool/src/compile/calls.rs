@@ -1,5 +1,5 @@
-//! What tools call, as far as the text of their scripts says, and what of that could only be refused. What is not seen here is judged
-//! when the call is made.
+//! Finds the tools that scripts call, as far as their text shows, and the calls that would always be refused. Calls that the text does
+//! not show are judged when they are made.
 
 use super::Source;
 use crate::artifact::{Entry, ScriptFile};
@@ -7,14 +7,14 @@ use crate::problem::{NOTHING_TO_DO, Problem, Severity};
 use crate::script_calls::calls_in;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Says what tools call, and what of that can only be refused.
+/// Finds calls between tools and reports the ones that would always be refused.
 pub(super) fn check(entries: &[Entry], source: &Source<'_>) -> Vec<Problem> {
     let by_id: BTreeMap<&str, &Entry> = entries
         .iter()
         .filter(|entry| !entry.is_beside)
         .map(|entry| (entry.manifest.tool_id.as_str(), entry))
         .collect();
-    // Any version of a tool may call, and be called.
+    // Every version of a tool may call and be called.
     let mut called: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for entry in entries {
         let of_tool = called.entry(entry.manifest.tool_id.as_str()).or_default();
@@ -64,7 +64,7 @@ pub(super) fn check(entries: &[Entry], source: &Source<'_>) -> Vec<Problem> {
     problems
 }
 
-/// A file as people see it: the tool's directory lies in the folder of the tools.
+/// A file's path as people see it: the tool's directory lies in the folder of the tools.
 fn shown(file: &ScriptFile, entry: &Entry, source: &Source<'_>) -> String {
     let handler = entry.handler.script_files().next();
     let folder = handler.map(|handler| entry.split_path(&handler.path).0);
@@ -96,7 +96,7 @@ fn refused(
             "correct the name, or add the tool",
         ));
     };
-    // One that asks by a condition may be called where that does not ask.
+    // A tool that asks by a condition may be called where the condition does not ask.
     if tool.manifest.requires_confirmation && tool.manifest.consent_condition.is_none() {
         return Some((
             Severity::Warning,
@@ -115,7 +115,7 @@ fn refused(
     })
 }
 
-/// The tools from one to another by their calls, both included; the shortest way.
+/// The shortest chain of calls from one tool to another, both included.
 fn way_back(from: &str, to: &str, calls: &BTreeMap<&str, BTreeSet<String>>) -> Option<Vec<String>> {
     let mut ways = vec![vec![from.to_owned()]];
     let mut seen = BTreeSet::new();

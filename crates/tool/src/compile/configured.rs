@@ -1,5 +1,5 @@
-//! What a configuration makes of tools that were compiled, as their author is to know it: what it may not say of them, and what the
-//! examples of guides come to under the conditions by which tools ask for consent. Changes nothing that is compiled.
+//! The effect of a configuration on compiled tools, reported to their author: forbidden settings, and which examples of guides ask for
+//! consent under the tools' conditions. Changes nothing that is compiled.
 
 use crate::arguments::Arguments;
 use crate::artifact::{ActivationError, Artifact, Entry, Tightening, tightened};
@@ -19,32 +19,32 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Any moment: conditions that look at the clock are not judged by it.
+/// An arbitrary moment: conditions that read the clock are not judged by it.
 const ANY_MOMENT_UNIX_MS: u64 = 0;
 
 /// Tools as a configuration has them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Configured {
-    /// What the configuration may not say of tools, and what of their conditions means nothing under it.
+    /// Forbidden settings of tools, and conditions that have no meaning under the configuration.
     pub problems: Vec<Problem>,
-    /// What the examples of guides come to, of tools whose consent a condition decides.
-    /// By what [`Compilation::defaults`](super::Compilation::defaults) goes by.
+    /// For tools whose consent depends on a condition: the outcome of each example in their guides.
+    /// Keyed like [`Compilation::defaults`](super::Compilation::defaults).
     pub consents: BTreeMap<String, Vec<ExampleConsent>>,
 }
 
-/// One example, and for whom it asks.
+/// One example, and the users for whom it asks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExampleConsent {
-    /// The arguments, with their defaults and without those that are sensitive.
+    /// The arguments, with their defaults and without the sensitive ones.
     pub arguments: Value,
-    /// What becomes of the call of somebody who has not signed in, as in `asks`, `does not ask` and `depends on time.hour`.
+    /// The outcome for a user who has not signed in, as in `asks`, `does not ask` and `depends on time.hour`.
     pub anonymous: String,
-    /// The same of somebody who has.
+    /// The outcome for a signed-in user.
     pub signed_in: String,
 }
 
-/// What becomes of the tools of an artifact where the configuration lists these values and says this of tools.
+/// Judges the tools of an artifact under the configuration's values and its settings of tools.
 pub fn configured(
     artifact: &Artifact,
     values: &Values,
@@ -88,7 +88,7 @@ fn problem(tool: &ToolId, severity: Severity, (message, cure): (String, String))
     }
 }
 
-/// What would keep the tools from being served.
+/// The problem of an error that keeps the tools from being served.
 fn refused(error: &ActivationError) -> Problem {
     let text = error.to_string();
     let said = match text.rsplit_once("; ") {
@@ -101,7 +101,7 @@ fn refused(error: &ActivationError) -> Problem {
     problem(error.tool(), Severity::Error, said)
 }
 
-/// Conditions that the configuration has left with nothing to decide.
+/// Conditions that decide nothing under the configuration.
 fn meaningless(entry: &Entry, manifest: &Manifest) -> Vec<Problem> {
     let consent = manifest.consent_condition.as_ref();
     let availability = manifest.availability.as_ref();
@@ -123,7 +123,7 @@ fn meaningless(entry: &Entry, manifest: &Manifest) -> Vec<Problem> {
         let (condition, purpose, arguments) = rule?;
         let of = |modes: &[Mode]| needless(condition, purpose, arguments, modes);
         let (message, cure) = of(&manifest.allowed_modes)?;
-        // What the tool's own files bring about was said of them.
+        // Problems that the tool's own files cause were reported with them.
         let is_known = of(&entry.manifest.allowed_modes).is_some_and(|(known, _)| known == message);
         let message = match entry.is_beside {
             true => format!("in version {}, {field}: {message}", manifest.version),
@@ -150,7 +150,7 @@ fn examples(entry: &Entry, manifest: &Manifest, given: &Given) -> Vec<ExampleCon
         }
         parameters.apply_defaults(&mut arguments);
         let outcome = |rights: &Rights| outcome(manifest, &arguments, rights, given);
-        // Whoever may use the tool has the only role that it asks for.
+        // A user who may use the tool has its role, where it requires exactly one.
         let sole = manifest.permissions.roles.iter().take(1);
         let roles = sole.filter(|_| manifest.permissions.roles.len() == 1);
         found.push(ExampleConsent {
@@ -162,7 +162,7 @@ fn examples(entry: &Entry, manifest: &Manifest, given: &Given) -> Vec<ExampleCon
     found
 }
 
-/// What becomes of a call with these arguments, in words.
+/// The outcome of a call with these arguments, in words.
 fn outcome(manifest: &Manifest, arguments: &Arguments, rights: &Rights, given: &Given) -> String {
     let permissions = &manifest.permissions;
     if !rights.is_signed_in() && (permissions.requires_auth || !permissions.roles.is_empty()) {

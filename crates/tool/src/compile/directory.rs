@@ -1,5 +1,4 @@
-//! Reads tool directories from the disk, once and whole, with limits. Knows what files a tool has and nothing of what is
-//! in them.
+//! Reads tool directories from the disk, once and whole, with limits. Knows which files a tool has and not their content.
 
 use crate::problem::{Problem, Severity};
 use crate::program::{PROGRAM_BYTES_MAX, ProgramFile, hash_of};
@@ -8,18 +7,18 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-/// No file of a tool may be longer.
+/// The most bytes of a tool's file.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// No folder may hold more tools: the most declarations that Gemini takes in one request.
+/// The most tools of a folder: as many declarations as Gemini takes in one request.
 const TOOLS_MAX: usize = 512;
-/// Files that a script may import, of its own folder, and of the shared one.
+/// The most files that a script may import from its own folder and from the shared one.
 const SCRIPT_FILES_MAX: usize = 256;
-/// Bytes of them together.
+/// The most bytes of these files together.
 const SCRIPT_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// How deep folders may lie in a tool's own.
+/// The deepest nesting of folders in a tool's own folder.
 const SCRIPT_DEPTH_MAX: usize = 8;
 
-/// Files of the folder of a tool that runs a program, beside those that every tool has.
+/// The most files in the folder of a tool that runs a program, besides the files that every tool has.
 const PROGRAM_FILES_MAX: usize = 512;
 /// Folders that package managers and interpreters fill.
 const INSTALLED: [&str; 5] = ["node_modules", "__pycache__", "venv", "env", "target"];
@@ -27,12 +26,12 @@ const INSTALLED: [&str; 5] = ["node_modules", "__pycache__", "venv", "env", "tar
 /// The folder whose files every script may import.
 const SHARED: &str = "_shared";
 
-/// The folder of a tool's own in which its other versions lie.
+/// The folder, inside a tool's own, that holds its other versions.
 pub(super) const VERSIONS: &str = "versions";
-/// No tool may have more of them.
+/// The most other versions of a tool.
 const VERSIONS_MAX: usize = 16;
 
-/// The files that a tool's handler may be.
+/// The file names that a tool's handler may have.
 const HANDLERS: [&str; 3] = ["handler.js", "handler.ts", "handler.json"];
 
 /// Files that scripts may import, by their paths from the folder of the tools.
@@ -40,11 +39,11 @@ pub(super) type ScriptFiles = BTreeMap<String, File>;
 
 /// All tool directories as they were at one moment, in the order of their names.
 pub(super) struct Snapshot {
-    /// Behind each tool its other versions, the lowest first.
+    /// The tools; each is followed by its other versions, the lowest first.
     pub(super) tools: Vec<ToolFiles>,
-    /// Those that every script may import. Read where there is a script.
+    /// The files that every script may import. Read only where there is a script.
     pub(super) shared: ScriptFiles,
-    /// What could not be read.
+    /// Problems of reading the folder.
     pub(super) problems: Vec<Problem>,
 }
 
@@ -52,7 +51,7 @@ pub(super) struct Snapshot {
 pub(super) struct ToolFiles {
     /// The name of the tool's directory.
     pub(super) name: String,
-    /// The name of the version's own; `None` of the files in the tool's directory itself.
+    /// The number of another version; `None` for the files in the tool's directory itself.
     pub(super) version: Option<Version>,
     pub(super) directory: PathBuf,
     pub(super) schema: File,
@@ -61,16 +60,16 @@ pub(super) struct ToolFiles {
     pub(super) doc: File,
     /// In the order of [`HANDLERS`].
     pub(super) handlers: Vec<(&'static str, File)>,
-    /// What its script may import. Empty where it has none.
+    /// The files that the tool's script may import. Empty without a script.
     pub(super) scripts: ScriptFiles,
-    /// What the program of its `handler.json` is made of. Empty where it runs none.
+    /// The files of the program that `handler.json` runs. Empty where it runs none.
     pub(super) program: Vec<ProgramFile>,
 }
 
 pub(super) enum File {
     Text(String),
     Missing,
-    /// There is a problem about it already.
+    /// The file could not be read, and its problem was reported.
     Unreadable,
 }
 
@@ -213,7 +212,7 @@ fn read_entry(tools: &Path, name: &std::ffi::OsStr, snapshot: &mut Snapshot) {
         return;
     }
     if !is_kebab(&shown) {
-        // Ids of tools are written with underscores, and their directories with hyphens.
+        // Ids of tools are written with underscores, names of their directories with hyphens.
         let meant = shown.to_ascii_lowercase().replace('_', "-");
         let cure = match is_kebab(&meant) {
             true => format!("rename it to {meant}, or begin it with _ to leave it out"),
@@ -241,7 +240,7 @@ fn read_versions(tool: &str, folder: &Path, snapshot: &mut Snapshot) {
             cure: cure.to_owned(),
         });
     };
-    // A link of that name is a problem already, and a file is the author's own.
+    // A link of that name was reported already, and a file is the author's own.
     if !std::fs::symlink_metadata(folder).is_ok_and(|metadata| metadata.is_dir()) {
         return;
     }
@@ -338,16 +337,15 @@ fn is_kebab(name: &str) -> bool {
 /// The other files that a tool is made of.
 const FILES: [&str; 4] = ["schema.json", "guide.md", "doc_summary.md", "doc.md"];
 
-/// Reports what may not lie in a tool's directory: links of any name, and further handlers. What else lies there is the
-/// author's own.
+/// Reports forbidden entries in a tool's directory: links of any name, and further handlers. All other entries are the author's own.
 fn check_listing(tool: &str, directory: &Path, problems: &mut Vec<Problem>) {
     let Ok(entries) = std::fs::read_dir(directory) else {
-        // Then its files cannot be read either, and are reported one by one.
+        // The single files cannot be read either, and each of them is reported.
         return;
     };
     let mut entries: Vec<_> = entries.flatten().collect();
     entries.sort_by_key(std::fs::DirEntry::file_name);
-    // A program of the author's own, which handler.json runs, may be named as it likes.
+    // An author's program, which `handler.json` runs, may have any name.
     let is_declared = entries
         .iter()
         .any(|entry| entry.file_name() == "handler.json");
@@ -355,7 +353,7 @@ fn check_listing(tool: &str, directory: &Path, problems: &mut Vec<Problem>) {
         let name = entry.file_name().to_string_lossy().into_owned();
         let kind = entry.file_type().ok();
         let is_link = kind.is_some_and(|kind| kind.is_symlink());
-        // An editor's backup, `handler.js~`, is none.
+        // An editor's backup such as `handler.js~` is no handler.
         let is_other_handler = kind.is_some_and(|kind| kind.is_file())
             && !is_declared
             && !HANDLERS.contains(&name.as_str())
@@ -405,8 +403,8 @@ impl<'a> ScriptReading<'a> {
         }
     }
 
-    /// Reads a folder, whose name from the folder of the tools is `name`. What cannot be listed is as good as not there: an
-    /// import of it fails.
+    /// Reads a folder, whose name from the folder of the tools is `name`. A folder that cannot be listed counts as missing: an import of
+    /// its files fails.
     fn folder(&mut self, path: &Path, name: &str, depth: usize) {
         let mut entries: Vec<_> = std::fs::read_dir(path)
             .into_iter()
@@ -444,7 +442,7 @@ impl<'a> ScriptReading<'a> {
         self.files.insert(name, file);
     }
 
-    /// Said once, of the first that is too much.
+    /// Reported once, for the first file beyond the limit.
     fn too_many(&mut self, path: &Path) {
         let file = path.display().to_string();
         let message = format!(
@@ -468,7 +466,7 @@ impl<'a> ScriptReading<'a> {
     }
 }
 
-/// Gathers the hashes of what a tool's program is made of.
+/// Gathers the hashes of a program's files.
 struct ProgramReading<'a> {
     tool: &'a str,
     files: Vec<ProgramFile>,
@@ -544,7 +542,7 @@ impl<'a> ProgramReading<'a> {
         }
     }
 
-    /// Each is said once, of the first file that it is about.
+    /// Reports each problem once, for the first file that has it.
     fn problem(&mut self, path: &Path, message: String, cure: &str) {
         let mut known = self.problems.iter();
         if known.any(|problem| problem.message == message) {
@@ -562,7 +560,7 @@ impl<'a> ProgramReading<'a> {
     }
 }
 
-/// Whether a `handler.json` says that it runs a program. What else is wrong with it, its reader says.
+/// Whether a `handler.json` declares a program. Its other mistakes are reported by its reader.
 fn is_program_handler((name, file): &(&'static str, File)) -> bool {
     #[derive(serde::Deserialize)]
     struct Kind {
@@ -576,7 +574,7 @@ fn is_script_handler((name, file): &(&'static str, File)) -> bool {
     !name.ends_with(".json") && !matches!(file, File::Missing)
 }
 
-/// Whether a file of a tool's own folder is read whatever its handler is.
+/// Whether a file in a tool's own folder is read for every kind of handler.
 fn is_read_anyway(name: &str) -> bool {
     FILES.contains(&name) || HANDLERS.contains(&name)
 }
@@ -657,14 +655,14 @@ fn read_file(tool: &str, path: &Path, problems: &mut Vec<Problem>) -> File {
     }
 }
 
-/// The line and column right behind a text.
+/// The line and column right after the end of a text.
 fn end_of(text: &[u8]) -> (usize, usize) {
     let line = 1 + text.iter().filter(|byte| **byte == b'\n').count();
     let column = 1 + text.iter().rev().take_while(|byte| **byte != b'\n').count();
     (line, column)
 }
 
-/// The path of a file relative to the folder of the artifact, with forward slashes, so that both can be moved together.
+/// A file's path relative to the artifact's folder, with forward slashes, so that both can be moved together.
 pub(super) fn relative(artifact: &Path, file: &Path) -> String {
     let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (artifact, file) = (whole(artifact), whole(file));

@@ -11,14 +11,14 @@ use crate::validate::Validator;
 use crate::{dialect, guide, manifest};
 use std::sync::Arc;
 
-/// Stands for a directory's name. It gives no tool an id.
+/// The replacement for a directory's name. It gives no tool an id.
 const BUILT_IN: &str = "(built in)";
 
 /// Makes a tool of the texts of its `schema.json` and its `guide.md`.
 ///
 /// # Errors
 ///
-/// Every problem of the two texts, where one of them is an error.
+/// All problems of the two texts, if one of them is an error.
 pub fn compile_embedded(
     schema: &str,
     guide: &str,

@@ -1,4 +1,4 @@
-//! Which commit is checked out where the tools lie, read from git's own files. Knows nothing of what changed since.
+//! The commit that is checked out around the tools, read from git's own files. Knows nothing of later changes.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ pub(super) fn commit(tools: &Path) -> Option<String> {
     let Some(reference) = head.strip_prefix("ref: ") else {
         return is_commit(&head).then_some(head);
     };
-    // A worktree of its own keeps HEAD to itself and shares the references.
+    // A linked worktree has its own HEAD and shares the references.
     let shared = read_line(&directory.join("commondir"))
         .map_or_else(|| directory.clone(), |path| directory.join(path));
     let well_formed = reference.starts_with("refs/") && !reference.contains("..");
@@ -21,7 +21,7 @@ pub(super) fn commit(tools: &Path) -> Option<String> {
         .or_else(|| packed(&shared.join("packed-refs"), reference))
 }
 
-/// The `.git` of a folder: a directory, or a file that says where it is.
+/// The `.git` of a folder: a directory, or a file that names it.
 fn git_directory(folder: &Path) -> Option<PathBuf> {
     let git = folder.join(".git");
     if git.is_dir() {

@@ -1,5 +1,5 @@
-//! Compares a tool's schema with what its built-in handler reads: arguments that the one lets through and the other does not
-//! take would fail in every call. Knows no handler.
+//! Compares a tool's schema with the arguments that its built-in handler reads: an argument that the schema allows and the handler
+//! refuses would fail in every call. Knows no handler.
 
 use crate::dialect::kinds::{kinds_of, kinds_of_choices};
 use crate::id::ToolId;
@@ -9,10 +9,10 @@ use crate::reference;
 use crate::wording::{brief, pointer};
 use serde_json::{Map, Value};
 
-/// Alternatives are looked into so deep: a schema that refers to itself has no end.
+/// The deepest nesting of alternatives that is compared: a schema that refers to itself has no end.
 const DEPTH_MAX: usize = 16;
 
-/// Reports each place where the schema lets through what the handler cannot serve.
+/// Reports each place where the schema allows a value that the handler refuses.
 pub(super) fn compare(id: &ToolId, reads: &Value, parameters: &Value, report: &mut Report<'_>) {
     let mut comparison = Comparison {
         id,

@@ -1,5 +1,5 @@
-//! The compiler: reads a folder of tool directories and makes one artifact of them, or says everything that is wrong with
-//! any of them. Knows no clock and runs no tool; the artifact that is there already is never touched by an error.
+//! The compiler: reads a folder of tool directories and makes one artifact of them, or reports all problems of all of them. Knows no
+//! clock and runs no tool; an error never touches the existing artifact.
 
 mod calls;
 mod configured;
@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Goes up when the compiler makes something else of the same sources, so that artifacts of older ones are rebuilt.
+/// Raised when the compiler makes a different artifact from the same sources, so that older artifacts are rebuilt.
 const REVISION: u32 = 11;
 
 /// The most tools that OpenAI takes in one request.
@@ -45,7 +45,7 @@ pub const OPENAI_TOOLS_MAX: usize = 128;
 /// The tools whose handlers are built into the binary, and what each handler [reads](Handler::reads).
 pub type Builtin = BTreeMap<ToolId, Option<Value>>;
 
-/// The built-in tools that these handlers are the code of.
+/// The built-in tools of these handlers.
 pub fn builtin(handlers: &BTreeMap<ToolId, Arc<dyn Handler>>) -> Builtin {
     let entries = handlers.iter();
     entries
@@ -53,35 +53,35 @@ pub fn builtin(handlers: &BTreeMap<ToolId, Arc<dyn Handler>>) -> Builtin {
         .collect()
 }
 
-/// What is compiled, and for whom.
+/// The inputs of the compiler.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// The folder of tool directories.
     pub tools: &'a Path,
-    /// Where the artifact stands, or will; paths of handlers in it are relative to its folder.
+    /// The path of the artifact, existing or not; handlers' paths in it are relative to its folder.
     pub artifact: &'a Path,
     pub builtin: &'a Builtin,
-    /// RFC 3339. Recorded and otherwise ignored: it changes no version.
+    /// RFC 3339. Recorded in the artifact; it changes no version.
     pub build_timestamp: &'a str,
-    /// What is put in place of enums in the schemas.
+    /// The values that replace enums in the schemas.
     pub vocabularies: &'a Vocabularies,
-    /// What the configuration lets handlers have.
+    /// The configuration's permissions for handlers.
     pub permissions: &'a Permissions,
-    /// What the configuration lists for conditions.
+    /// The configuration's values for conditions.
     pub values: &'a Values,
-    /// Who says whether a script can run. Without, none can.
+    /// The judge of scripts. Without one no script can run.
     pub judge: Option<&'a dyn ScriptJudge>,
 }
 
-/// What became of the sources.
+/// The result of compiling.
 #[derive(Debug)]
 pub struct Compilation {
-    /// `None` where any problem is an error.
+    /// `None` if any problem is an error.
     pub artifact: Option<Artifact>,
-    /// By tool, file and place.
+    /// Sorted by tool, file and place.
     pub problems: Vec<Problem>,
-    /// What was taken for the fields that the tools leave out, by the tool's id; of another version than the one in the tool's own
-    /// folder by both, as in `book_table@1.2.0`.
+    /// The defaults of fields that the tools leave out, by the tool's id; for a version beside the one in the tool's own folder by id and
+    /// version, as in `book_table@1.2.0`.
     pub defaults: BTreeMap<String, Vec<FieldDefault>>,
 }
 
@@ -94,7 +94,7 @@ impl Compilation {
     }
 }
 
-/// Compiles all tools of a folder and reports all problems of all of them at once.
+/// Compiles all tools of a folder and reports all their problems at once.
 pub fn compile(source: &Source<'_>) -> Compilation {
     let snapshot = match directory::read(source.tools) {
         Ok(snapshot) => snapshot,
@@ -132,7 +132,7 @@ pub fn compile(source: &Source<'_>) -> Compilation {
     problems.extend(calls::check(&entries, source));
     problems.extend(unlike_state(&entries, source.tools));
     problems.extend(unlike_keys(&entries, source.tools));
-    // Stable, so that a tool's problems stay in the order of its files.
+    // The sort is stable, so that a tool's problems stay in the order of its files.
     problems.sort_by(|left, right| left.tool.cmp(&right.tool));
     let failed = problems
         .iter()
@@ -151,7 +151,7 @@ pub fn compile(source: &Source<'_>) -> Compilation {
     }
 }
 
-/// A note for each mode: other providers take more, so it matters to those alone who choose OpenAI.
+/// A note for each mode: other providers take more tools, so it matters only to projects that choose OpenAI.
 fn too_many_for_openai<'a>(
     entries: &'a [Entry],
     tools: &'a Path,
@@ -179,7 +179,7 @@ fn too_many_for_openai<'a>(
         })
 }
 
-/// An error for a version whose number another version of the tool has already.
+/// An error for a version whose number another version of the tool already has.
 fn second_of_number(
     version: &Version,
     files: &ToolFiles,
@@ -198,7 +198,7 @@ fn second_of_number(
     report.into_problems().pop()
 }
 
-/// An error for each value of the conversation that two tools, or two versions of one, declare otherwise.
+/// An error for each conversation value that two tools, or two versions of one tool, declare differently.
 fn unlike_state(entries: &[Entry], tools: &Path) -> Vec<Problem> {
     let mut declared: BTreeMap<&str, (&Entry, &Value)> = BTreeMap::new();
     let mut problems = Vec::new();
@@ -223,7 +223,7 @@ fn unlike_state(entries: &[Entry], tools: &Path) -> Vec<Problem> {
     problems
 }
 
-/// A note for each version that says by other arguments than the one in the tool's own folder which change is meant.
+/// A note for each version that identifies an effect by other arguments than the version in the tool's own folder does.
 fn unlike_keys(entries: &[Entry], tools: &Path) -> Vec<Problem> {
     let writing = || {
         let entries = entries.iter();
@@ -274,7 +274,7 @@ fn of_schema(
     }
 }
 
-/// Whether an artifact is what these sources would be compiled to. `false` too where the sources cannot be read.
+/// Whether these sources would compile to the artifact. `false` also where the sources cannot be read.
 pub fn is_current(artifact: &Artifact, source: &Source<'_>) -> bool {
     directory::read(source.tools).is_ok_and(|snapshot| {
         snapshot.problems.is_empty() && source_hash(&snapshot, source) == artifact.source_hash()
@@ -340,7 +340,7 @@ fn files_of(scripts: &ScriptFiles) -> impl Iterator<Item = (&str, &File)> {
 
 struct Compiled {
     entry: Option<Entry>,
-    /// Also of a tool that has other problems.
+    /// Also set for a tool that has other problems.
     version: Option<Version>,
     problems: Vec<Problem>,
     defaults: Vec<FieldDefault>,
@@ -352,7 +352,7 @@ fn compile_tool(
     shared: &ScriptFiles,
     directories_by_id: &mut BTreeMap<ToolId, String>,
 ) -> Compiled {
-    // What a handler of the tool's own reads, only running it would tell.
+    // A tool's own handler shows only at run time which arguments it reads.
     let has_own_handler = files.has_handler();
     let mut problems = Vec::new();
     let mut declarations = None;
@@ -454,7 +454,7 @@ fn check_id(
         );
     }
     match directories_by_id.get(id) {
-        // Other versions of a tool have its id.
+        // The tool's other versions share its id.
         Some(_) if files.version.is_some() => {}
         Some(other) => report.error(
             "/toolId",
@@ -536,7 +536,7 @@ fn read_guide(
     }
 }
 
-/// The one handler of a tool: its file, or what is built in under its id.
+/// The one handler of a tool: its file, or the built-in handler of its id.
 fn read_handler(
     files: &ToolFiles,
     readable: &Readable,
@@ -607,14 +607,14 @@ fn read_handler(
     handler
 }
 
-/// Judges a `handler.json` by the schema of its tool and by what the configuration allows.
+/// Judges a `handler.json` by its tool's schema and by the configuration's permissions.
 fn read_declared(
     text: &str,
     readable: &Readable,
     permissions: &Permissions,
     report: &mut Report<'_>,
 ) -> Option<DeclaredKind> {
-    // Without a schema nobody knows what its places name, and that is said of the schema.
+    // Without a schema the places of the file cannot be checked; the schema's own problem is reported.
     let judged = Judged {
         parameters: readable.parameters.as_ref()?,
         writes: readable.side_effects == Some(SideEffects::Writes),

@@ -1,5 +1,5 @@
-//! A tool's script: the files that it may import, and the question to the engine whether it can run. The engine itself is
-//! somebody else's.
+//! A tool's script: the files that it may import, and the question to the engine whether it can run. Does not know the
+//! engine itself.
 
 use super::Source;
 use super::directory::{self, File, ScriptFiles, ToolFiles};
@@ -11,37 +11,37 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Says whether a script can run: the engine, which the compiler does not know.
+/// Judges whether a script can run. The engine does this; the compiler does not know the engine.
 pub trait ScriptJudge: Debug {
     fn judge(&self, script: &ScriptSources<'_>) -> ScriptVerdict;
 }
 
-/// A script before anything is known of it.
+/// A script before it is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptSources<'a> {
-    /// Its file, from the folder of the tools.
+    /// The path of its file from the folder of the tools.
     pub entry: &'a str,
-    /// Every file that it may import, and its own, by their paths from the folder of the tools.
+    /// The script's file and every file that it may import, by their paths from the folder of the tools.
     pub modules: &'a BTreeMap<String, Arc<str>>,
 }
 
-/// What the engine says.
+/// The engine's judgement of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScriptVerdict {
     /// The files that the script is made of.
     pub used: Vec<String>,
-    /// Empty where it can run.
+    /// Empty if the script can run.
     pub flaws: Vec<ScriptFlaw>,
-    /// The version of the response contract that it says it speaks.
+    /// The version of the response contract that the script declares.
     pub response_version: Option<String>,
 }
 
-/// What keeps a script from running.
+/// A reason why a script cannot run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptFlaw {
     /// From the folder of the tools.
     pub file: String,
-    /// From 1; where one line is to blame.
+    /// From 1; `None` where no single line is to blame.
     pub line: Option<usize>,
     pub column: Option<usize>,
     pub message: String,
@@ -88,7 +88,7 @@ pub(super) fn read(
             File::Unreadable => is_whole = false,
         }
     }
-    // What could not be read has its problem already, and would be a missing import besides.
+    // A file that could not be read was reported already; it would be reported again as a missing import.
     if !is_whole {
         return None;
     }

@@ -1,5 +1,5 @@
-//! Puts the words that a program knows in place of the enums that a tool's schema has for want of knowing them: the types and
-//! namespaces of the knowledge base that is served. Knows no knowledge base.
+//! Replaces enums in a tool's schema by the program's own words, which the schema's author could not know: the types and namespaces of
+//! the served knowledge base. Knows no knowledge base.
 
 use crate::id::ToolId;
 use crate::manifest::Readable;
@@ -13,16 +13,16 @@ pub type Vocabularies = BTreeMap<ToolId, Vec<Vocabulary>>;
 /// The words for one of a tool's parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vocabulary {
-    /// A JSON pointer into `parameters`. A schema that is not there, or has no `enum`, is left as it is.
+    /// A JSON pointer into `parameters`. A missing schema, and a schema without `enum`, stays as it is.
     pub pointer: &'static str,
-    /// Without any, the schema keeps its own.
+    /// The words; if empty, the schema keeps its own.
     pub values: Vec<String>,
-    /// In place of the schema's default, where it has one; one that is none of the values takes it away.
+    /// The replacement of the schema's default, if it has one; a default that is none of the values removes it.
     pub default: Option<String>,
 }
 
 impl Vocabulary {
-    /// Everything that makes a difference.
+    /// All texts that make a difference.
     pub(super) fn words(&self) -> impl Iterator<Item = &str> {
         let values = self.values.iter().map(String::as_str);
         [self.pointer]
@@ -32,8 +32,8 @@ impl Vocabulary {
     }
 }
 
-/// Whether the parameters are others now. An enum that has the same words in another order is left alone, and so is the
-/// version of tools that fit the base as they stand.
+/// Whether the parameters have changed. An enum with the same words in another order stays, and so does the version of tools that fit the
+/// base already.
 pub(super) fn put_in(vocabularies: &Vocabularies, manifest: &mut Readable) -> bool {
     let (Some(id), Some(parameters)) = (&manifest.tool_id, &mut manifest.parameters) else {
         return false;
@@ -66,7 +66,7 @@ pub(super) fn put_in(vocabularies: &Vocabularies, manifest: &mut Readable) -> bo
     is_changed
 }
 
-/// The parameters without the enums in whose place other words may come: those that are served are not known yet.
+/// The parameters without the enums that may be replaced: the served words are not known yet.
 pub(super) fn left_open<'m>(
     vocabularies: &Vocabularies,
     manifest: &'m Readable,

@@ -1,5 +1,5 @@
-//! Whether a condition comes to the same whatever its facts are, as of an author who wrote `!=` twice where one of them was meant. It
-//! tries every case that the condition itself tells apart, and says nothing where these are too many. Judges no call.
+//! Finds conditions that come to the same for all facts, as when an author wrote `!=` twice instead of once. Tries every case that the
+//! condition itself tells apart, and gives no answer where these are too many. Judges no call.
 
 use super::argument_pointer;
 use super::check::ArgumentsOf;
@@ -12,10 +12,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Cases that are tried.
+/// The most cases that are tried.
 const CASES_MAX: usize = 4_096;
 
-/// What a condition always comes to. An argument that is missing or of another kind is no case: then nobody can judge.
+/// The constant outcome of a condition. A missing argument, or one of another kind, is no case: the condition cannot be judged then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Constant {
     Holds,
@@ -23,8 +23,8 @@ pub enum Constant {
 }
 
 impl Condition {
-    /// What it comes to in sessions of these modes, whatever the user, the time, the arguments and the values of the configuration
-    /// are; `None` where that differs, or would take long to say. A condition with [flaws](Condition::flaws) has no answer.
+    /// The condition's constant outcome in sessions of these modes, for any user, time, arguments and values of the configuration; `None`
+    /// where it varies, or where the cases are too many. A condition with [flaws](Condition::flaws) has no answer.
     pub fn constant(&self, arguments: ArgumentsOf<'_>, modes: &[Mode]) -> Option<Constant> {
         let mut cases = Cases::default();
         cases.gather(&self.root);
@@ -52,25 +52,25 @@ impl Condition {
     }
 }
 
-/// Of what a comparison makes its case.
+/// The subject of a comparison's case.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
-    /// A value that is compared with values that stand in the condition.
+    /// A value that is compared with literals of the condition.
     Place(String),
     /// A role that a user may have.
     Role(Arc<str>),
-    /// A comparison of which nothing more is known.
+    /// A comparison with an unknown meaning.
     Opaque(String),
 }
 
-/// What a subject is compared with.
+/// The values that a subject is compared with.
 #[derive(Debug)]
 enum Asked<'c> {
     Flag,
     Texts(Vec<&'c str>),
     /// In the form of JSON.
     Numbers(Vec<&'c str>),
-    /// With values of several kinds.
+    /// Values of several kinds.
     Mixed,
 }
 
@@ -79,26 +79,26 @@ struct Cases<'c> {
     subjects: BTreeMap<Subject, (Option<&'c Place>, Asked<'c>)>,
 }
 
-/// One subject, and what it may be.
+/// One subject, and its possible values.
 #[derive(Debug)]
 struct Case<'c> {
     subject: Subject,
     samples: Vec<Sample>,
-    /// Numbers that samples stand between, in their order.
+    /// The sorted numbers that samples lie on or between.
     points: Vec<&'c str>,
 }
 
-/// One of the things that a subject may be.
+/// A possible value of a subject.
 #[derive(Clone, Debug, PartialEq)]
 enum Sample {
     Flag(bool),
     /// `None` is any text that the condition does not name.
     Text(Option<Arc<str>>),
-    /// Twice the index of the next point, or one more where it is that point.
+    /// Twice the index of the next point; one more for the point itself.
     Number(usize),
 }
 
-/// What a comparison is a case of: its subject, and with what that is compared.
+/// A single comparison: its subject, and the values that it is compared with.
 enum Leaf<'c> {
     Constant(bool),
     Flag(&'c Place),
@@ -110,7 +110,7 @@ enum Leaf<'c> {
 }
 
 impl<'c> Leaf<'c> {
-    /// `None` for what joins others.
+    /// `None` for a node that joins others.
     fn of(node: &'c Node) -> Option<Self> {
         Some(match node {
             Node::All(_) | Node::Any(_) | Node::Not(_) => return None,
@@ -144,7 +144,7 @@ impl<'c> Leaf<'c> {
     }
 }
 
-/// Tells comparisons apart of which nothing more is known: the same of the same operands is one case.
+/// A name for an opaque comparison: the same operator with the same operands is one case.
 fn name_of(node: &Node) -> String {
     let shown = |operand: &Operand| match &operand.term {
         Term::Place(place) => place.to_string(),
@@ -174,7 +174,7 @@ fn ordered(left: &Literal, right: &Literal) -> Option<Ordering> {
 }
 
 impl Comparison {
-    /// The same with its operands in the other order.
+    /// The same comparison with its operands exchanged.
     fn turned(self) -> Self {
         match self {
             Self::Equal | Self::Different => self,
@@ -210,7 +210,7 @@ impl<'c> Cases<'c> {
         }
     }
 
-    /// A place is compared with these; with none it is true or false by itself.
+    /// Notes that a place is compared with these literals; with none, the place is a flag.
     fn note(&mut self, place: &'c Place, with: &'c [Literal]) {
         let subject = Subject::Place(place.to_string());
         let asked = Asked::of(with);
@@ -222,7 +222,7 @@ impl<'c> Cases<'c> {
         }
     }
 
-    /// `None` where something is compared of which too little is known.
+    /// `None` where too little is known of a compared value.
     fn drawn(self, arguments: ArgumentsOf<'_>, modes: &[Mode]) -> Option<Vec<Case<'c>>> {
         let cases = self.subjects.into_iter().map(|(subject, (place, asked))| {
             let flags = vec![Sample::Flag(true), Sample::Flag(false)];
@@ -273,7 +273,7 @@ impl<'c> Asked<'c> {
     }
 }
 
-/// The texts that a place can be, where they are few.
+/// The texts that a place can be; `None` where they are not limited.
 fn words_of(place: &Place, arguments: ArgumentsOf<'_>, modes: &[Mode]) -> Option<Vec<Arc<str>>> {
     match (place, arguments) {
         (Place::Mode, _) => Some(modes.iter().map(|mode| mode.as_str().into()).collect()),
@@ -309,13 +309,13 @@ fn texts(named: &[&str], words: Option<Vec<Arc<str>>>) -> Vec<Sample> {
     named.chain([Sample::Text(None)]).collect()
 }
 
-/// Which numbers a place can be.
+/// The numbers that a place can be.
 #[derive(Debug, Default)]
 struct Range {
     is_whole: bool,
     least: Option<Value>,
     greatest: Option<Value>,
-    /// It can be none but these.
+    /// The only values that are possible.
     listed: Option<Vec<Value>>,
 }
 
@@ -337,7 +337,7 @@ impl Range {
 
     fn of_argument(place: &str, schema: &Value) -> Self {
         let Some(parts) = reference::parameter(schema, place) else {
-            // How many items a list has.
+            // The length of a list.
             let list = place.rsplit_once('/').map(|(list, _)| list);
             let list = list.and_then(|list| reference::parameter(schema, list));
             return match list.filter(|parts| is_of(parts, "array")) {
@@ -362,7 +362,7 @@ impl Range {
     }
 }
 
-/// The points of a place, and what it can be: each point, and what lies before, between and behind them.
+/// The points of a place, and its possible samples: each point, and the gaps before, between and behind the points.
 fn numbers<'c>(mut points: Vec<&'c str>, range: &Range) -> (Vec<Sample>, Vec<&'c str>) {
     points.sort_by(|left, right| number::order(left, right));
     points.dedup_by(|left, right| number::order(left, right).is_eq());
@@ -386,7 +386,7 @@ fn numbers<'c>(mut points: Vec<&'c str>, range: &Range) -> (Vec<Sample>, Vec<&'c
         }
         let before = next.checked_sub(1).map(|before| points[before]);
         let behind = points.get(next).copied();
-        // Numbers beyond a bound are none that it can be, and neither are those between neighbours.
+        // Numbers beyond a bound are impossible, and so are whole numbers between neighbours.
         let is_beyond = behind
             .is_some_and(|behind| matches!(least(behind), Some(Ordering::Less | Ordering::Equal)))
             || before.is_some_and(|before| {
@@ -413,13 +413,13 @@ fn numbers<'c>(mut points: Vec<&'c str>, range: &Range) -> (Vec<Sample>, Vec<&'c
     (samples.map(Sample::Number).collect(), points)
 }
 
-/// One case of each subject.
+/// One combination: a sample for each subject.
 struct Drawn<'a, 'c> {
     cases: BTreeMap<&'a Subject, (&'a Sample, &'a [&'c str])>,
 }
 
 impl<'a, 'c> Drawn<'a, 'c> {
-    /// `number` counts the combinations.
+    /// The combination with this number.
     fn of(cases: &'a [Case<'c>], mut number: usize) -> Self {
         let drawn = cases.iter().map(|case| {
             let sample = &case.samples[number % case.samples.len()];
@@ -431,7 +431,7 @@ impl<'a, 'c> Drawn<'a, 'c> {
         }
     }
 
-    /// Whether a user would have a role without having signed in.
+    /// Whether the user has a role without being signed in.
     fn is_impossible(&self) -> bool {
         let signed_in = Subject::Place(Place::IsAuthenticated.to_string());
         let is_anonymous = self

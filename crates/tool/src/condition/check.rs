@@ -1,5 +1,5 @@
-//! Whether the names of a condition stand for something, and whether what it compares can ever be compared: by the values that the
-//! configuration lists, and by the schema of a tool's arguments. Judges no call.
+//! Checks the names of a condition, and whether its comparisons are possible, against the values that the configuration lists and the
+//! schema of a tool's arguments. Judges no call.
 
 use super::facts::{Values, is_value_name};
 use super::kind::{Class, Kind, is_of, list_of, one_of, single_type};
@@ -10,7 +10,7 @@ use crate::{number, reference};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// What a condition may name.
+/// The names that a condition may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
     pub values: &'a Values,
@@ -20,16 +20,16 @@ pub struct Scope<'a> {
 /// Which arguments a condition may name.
 #[derive(Clone, Copy, Debug)]
 pub enum ArgumentsOf<'a> {
-    /// None: it is judged before there is a call.
+    /// None: the condition is judged before there is a call.
     Nothing,
-    /// Those of this schema.
+    /// The arguments of this schema.
     Schema(&'a Value),
-    /// Any, because the schema could not be read; something else says so.
+    /// Any: the schema could not be read, which is reported elsewhere.
     Unread,
 }
 
 impl Condition {
-    /// Everything that is wrong with its names and comparisons, in the order of the text.
+    /// All problems with the names and comparisons, in the order of the text.
     pub fn flaws(&self, scope: &Scope<'_>) -> Vec<Flaw> {
         let mut checker = Checker {
             text: &self.text,
@@ -42,7 +42,7 @@ impl Condition {
         flaws
     }
 
-    /// The arguments that it reads and that a call may leave out.
+    /// The arguments that the condition reads and a call may leave out.
     pub(crate) fn may_be_missing(&self, parameters: &Value) -> Vec<String> {
         let mut missing = Vec::new();
         self.places(|place| {
@@ -59,7 +59,7 @@ impl Condition {
     }
 }
 
-/// Whether every call has an argument: each member on the way is required, or has a default at the top.
+/// Whether every call has the argument: each member on its path is required, or has a default at the top.
 fn is_always_there(parameters: &Value, names: &[Arc<str>]) -> bool {
     let mut place = String::new();
     for (index, name) in names.iter().enumerate() {
@@ -183,7 +183,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What is compared with one of a few values has to be one of them.
+    /// Reports literals that are not among the known values of the other operand.
     fn among(&mut self, kind: &Kind, with: &Operand) {
         let Some(values) = &kind.among else {
             return;
@@ -207,7 +207,7 @@ impl Checker<'_> {
         let (shown, near) = match literal {
             Literal::Text(text) => (format!("\"{}\"", brief(text)), nearest(text, texts)),
             Literal::Number(number) => (brief(&number.written), None),
-            // Nothing lists true and false.
+            // No list of values holds true or false.
             Literal::Flag(_) => return,
         };
         let cure = match near {
@@ -246,7 +246,7 @@ impl Checker<'_> {
         self.among(among, item);
     }
 
-    /// `None` where that is a flaw already.
+    /// `None` where the operand's flaw was reported.
     fn kind(&mut self, operand: &Operand) -> Option<Kind> {
         let of = |literal: &Literal| match literal {
             Literal::Flag(_) => Class::Flag,
@@ -369,7 +369,7 @@ impl Checker<'_> {
     }
 }
 
-/// What to write in place of a list that is compared with a value of this class.
+/// The cure for a list that is compared with a value of this class.
 fn cure_of_list(list: &Operand, with: Class) -> String {
     match &list.term {
         Term::Place(place @ Place::Argument(_)) if with == Class::Number => {
@@ -395,7 +395,7 @@ fn is_same(literal: &Literal, value: &Value) -> bool {
     }
 }
 
-/// Values that a message lists; of more it names the first ones.
+/// The most values that a message lists; the rest is left out.
 const LISTED_MAX: usize = 12;
 
 fn listed(values: &[Value]) -> String {

@@ -1,5 +1,5 @@
-//! What conditions are judged over: who the user is, the user's clock, and the values that the configuration lists. All of it is given;
-//! nothing here looks at a clock.
+//! The facts that conditions are judged over: the user, the user's clock, and the values that the configuration lists. All of them are
+//! passed in; nothing here looks at a clock.
 
 use super::{Literal, Number, WEEKDAYS};
 use crate::arguments::Arguments;
@@ -11,18 +11,18 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Values that a configuration lists for conditions.
+/// The most values that a configuration lists for conditions.
 pub const VALUES_MAX: usize = 200;
-/// Characters of one text among them, and of a value's name.
+/// The most characters of a text among them, and of a value's name.
 pub const TEXT_CHARACTERS_MAX: usize = 1_000;
 const NAME_CHARACTERS_MAX: usize = 64;
-/// Items of one list among them.
+/// The most items of a list among them.
 pub const LIST_ITEMS_MAX: usize = 1_000;
 
-/// What one call or one session is judged by.
+/// The facts of one call, or of one session.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// What was proven of the user.
+    /// The proven rights of the user.
     pub rights: &'a Rights,
     pub user_id: &'a str,
     pub tenant: &'a str,
@@ -30,34 +30,34 @@ pub struct Facts<'a> {
     /// Milliseconds since the Unix epoch.
     pub unix_ms: u64,
     pub given: &'a Given,
-    /// The canonical arguments of a call; `None` where a tool's availability is judged.
+    /// The canonical arguments of a call; `None` when a tool's availability is judged.
     pub arguments: Option<&'a Arguments>,
 }
 
-/// What a session is given for conditions, once and for its whole life.
+/// The facts that a session gets for conditions, once and for its whole life.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Given {
-    /// The user's.
+    /// The user's clock.
     pub clock: LocalClock,
     pub values: Arc<Values>,
 }
 
-/// The clock of a time zone, as far from UTC as it is from each of its moments on. Without any it is UTC.
+/// The clock of a time zone: its offsets from UTC, and when each begins. UTC without any offset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalClock(Vec<(u64, i32)>);
 
-/// An hour and a day somewhere.
+/// An hour and a weekday by a local clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// 0 to 23.
     pub hour: u8,
-    /// In English and in small letters.
+    /// In English, in lower case.
     pub weekday: &'static str,
 }
 
 impl LocalClock {
-    /// Of milliseconds since the Unix epoch, each with the seconds east of UTC that hold from then on; in their order. The first holds
-    /// before its moment, too.
+    /// Makes a clock of pairs: milliseconds since the Unix epoch, and the seconds east of UTC that hold from then on. The first pair
+    /// holds before its moment, too.
     pub fn new(offsets: impl IntoIterator<Item = (u64, i32)>) -> Self {
         let mut offsets: Vec<(u64, i32)> = offsets.into_iter().collect();
         offsets.sort_by_key(|(from, _)| *from);
@@ -86,7 +86,7 @@ impl LocalClock {
 #[serde(transparent)]
 pub struct Values(BTreeMap<String, Value>);
 
-/// Why a value can be none of a condition's.
+/// The reason why a value cannot be used in conditions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAValue {
     #[error("it is no text, no number, not true or false, and no list of texts or of numbers")]
@@ -97,7 +97,7 @@ pub enum NotAValue {
     TooMany,
 }
 
-/// Whether conditions can name a value so: a letter or `_`, and 63 letters, digits and `_` at most behind it, all in ASCII.
+/// Whether a text is a valid name of a value: a letter or `_`, then up to 63 letters, digits and `_`, all in ASCII.
 pub fn is_value_name(name: &str) -> bool {
     name.len() <= NAME_CHARACTERS_MAX
         && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
@@ -109,19 +109,19 @@ pub fn is_value_name(name: &str) -> bool {
 static NONE: Values = Values(BTreeMap::new());
 
 impl Values {
-    /// Where a configuration lists none.
+    /// The values of a configuration that lists none.
     pub fn none() -> &'static Self {
         &NONE
     }
 
-    /// Of values that were [checked](Self::check).
+    /// Takes values that were [checked](Self::check).
     pub fn new(values: impl IntoIterator<Item = (String, Value)>) -> Self {
         Self(values.into_iter().collect())
     }
 
     /// # Errors
     ///
-    /// What no condition could read, or is longer than it may be.
+    /// The value has a kind that no condition can read, or is too long.
     pub fn check(value: &Value) -> Result<(), NotAValue> {
         match value {
             Value::Bool(_) => Ok(()),
@@ -154,12 +154,12 @@ impl Values {
         self.0.get(name)
     }
 
-    /// In the order of their names.
+    /// The names in their order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// The names and what kind of value each is: what a condition is checked by.
+    /// The names and the kind of each value, for checking conditions.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (&str, &'static str)> {
         self.0.iter().map(|(name, value)| {
             let kind = match value {
@@ -191,7 +191,7 @@ pub(super) enum NumberOf<'a> {
 }
 
 impl<'a> Fact<'a> {
-    /// `None` for what no condition compares.
+    /// `None` for a value that no condition compares.
     pub(super) fn of(value: &'a Value) -> Option<Self> {
         Some(match value {
             Value::Bool(flag) => Self::Flag(*flag),

@@ -1,31 +1,31 @@
-//! What a condition comes to while some of its facts are still open: who asks, by which mode, and when. Authors are shown it; no call
-//! is judged by it.
+//! The outcome of a condition while some of its facts are still open: user, mode and time. It is shown to authors; no call is judged by
+//! it.
 
 use super::judge::{Unjudged, holds, value};
 use super::{Condition, Facts, Literal, Node, Operand, Place, Term};
 use crate::rights::Rights;
 use std::collections::BTreeSet;
 
-/// What is known of a condition before there is a call.
+/// The outcome of a condition as far as it is known before there is a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Forecast {
-    /// It comes to this, whatever the open facts are.
+    /// The outcome, for all values of the open facts.
     Known(bool),
     Unjudged(Unjudged),
-    /// The names that decide, in their order.
+    /// The names that the outcome depends on, in their order.
     DependsOn(BTreeSet<String>),
 }
 
-/// Which facts are open beside the user's id and tenant and the time, which always are.
+/// The facts that are open besides the user's id, the tenant and the time, which always are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenFacts {
     pub(crate) mode: bool,
-    /// The user may have other roles beside those of the facts.
+    /// The user may have more roles than those of the facts.
     pub(crate) roles: bool,
 }
 
 impl Condition {
-    /// What it comes to over these facts, of which some are open.
+    /// The condition's outcome over these facts, some of which are open.
     pub(crate) fn forecast(&self, facts: &Facts<'_>, open: OpenFacts) -> Forecast {
         Forecaster { facts, open }.node(&self.root)
     }
@@ -54,7 +54,7 @@ impl Forecaster<'_> {
         }
     }
 
-    /// Parts of which the first that comes to `end` ends all of them.
+    /// Joins parts in their order; the first part whose outcome is `end` decides.
     fn joined(&self, parts: &[Node], end: bool) -> Forecast {
         let mut names = BTreeSet::new();
         for part in parts {
@@ -64,7 +64,7 @@ impl Forecaster<'_> {
                 Forecast::Unjudged(problem) if names.is_empty() => {
                     return Forecast::Unjudged(problem);
                 }
-                // What comes before may end it, and nothing behind is looked at.
+                // An earlier open part may decide, so that later parts are not judged.
                 Forecast::Unjudged(_) => break,
                 Forecast::DependsOn(more) => names.extend(more),
             }
@@ -107,7 +107,7 @@ impl Forecaster<'_> {
         }
     }
 
-    /// Whether a list of roles is asked for one that the user has in any case.
+    /// Whether a list of roles is searched for a role that the user surely has.
     fn has_known_role(&self, item: &Operand, list: &Operand) -> bool {
         let (Term::Literal(Literal::Text(wanted)), Term::Place(Place::Roles)) =
             (&item.term, &list.term)

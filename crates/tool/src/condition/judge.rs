@@ -1,5 +1,5 @@
-//! Whether a condition holds over the facts of one call. Nothing is allocated but where a number has more digits than a machine's, or
-//! the condition cannot be judged.
+//! Judges whether a condition holds over the facts of one call. Allocates only for numbers that have more digits than a machine's, and
+//! for conditions that cannot be judged.
 
 use super::facts::{Fact, Facts, NumberOf};
 use super::{Comparison, Condition, Node, Operand, Place, Term};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Why nobody can say whether a condition holds.
+/// The reason why a condition cannot be judged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unjudged {
     #[error("{0} is not there")]
@@ -19,11 +19,11 @@ pub enum Unjudged {
 }
 
 impl Condition {
-    /// Whether it holds. What `&&` and `||` have no need of is not looked at.
+    /// Whether the condition holds. `&&` and `||` stop at the first operand that decides.
     ///
     /// # Errors
     ///
-    /// A value that it needs is missing or of another kind.
+    /// A needed value is missing or of another kind.
     pub fn holds(&self, facts: &Facts<'_>) -> Result<bool, Unjudged> {
         holds(&self.root, facts)
     }
@@ -65,7 +65,7 @@ pub(super) fn holds(node: &Node, facts: &Facts<'_>) -> Result<bool, Unjudged> {
     }
 }
 
-/// Of two operands the one that is named in what is wrong: what stands in the condition itself is as its author wrote it.
+/// The operand that an error names: the place if there is one, because literals are as their author wrote them.
 fn blamed<'n>(one: &'n Operand, other: &'n Operand) -> &'n Operand {
     match one.term {
         Term::Place(_) => one,
@@ -113,7 +113,7 @@ pub(super) fn value<'a>(operand: &'a Operand, facts: &Facts<'a>) -> Result<Fact<
 
 enum Found<'a> {
     Value(&'a Value),
-    /// How many items a list has.
+    /// The length of a list.
     Count(i64),
 }
 
@@ -131,7 +131,7 @@ fn argument<'a>(whole: &'a Value, names: &[Arc<str>]) -> Option<Found<'a>> {
     Some(Found::Value(value))
 }
 
-/// `None` where the two cannot be compared so.
+/// `None` where the two cannot be compared in this way.
 fn compared(left: Fact<'_>, how: Comparison, right: Fact<'_>) -> Option<bool> {
     let ordering = match (left, right) {
         (Fact::Number(left), Fact::Number(right)) => order(left, right),
@@ -155,7 +155,7 @@ fn order(left: NumberOf<'_>, right: NumberOf<'_>) -> Ordering {
     }
 }
 
-/// `None` where the one can be no item of the other.
+/// `None` where the item cannot be in the list.
 fn is_in(item: Fact<'_>, list: Fact<'_>) -> Option<bool> {
     let is_same = |other| compared(item, Comparison::Equal, other);
     match list {
@@ -172,7 +172,7 @@ fn is_in(item: Fact<'_>, list: Fact<'_>) -> Option<bool> {
     }
 }
 
-/// Whether one is the same; an empty list has none.
+/// Whether any item is equal; `false` for an empty list.
 fn any(mut each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     let mut is_comparable = true;
     let found = each.any(|one| {

@@ -1,8 +1,8 @@
-//! What kinds of values stand in conditions, and what a schema says of the kind of an argument. Reports nothing.
+//! The kinds of values in conditions, and the kind of an argument by its schema. Reports nothing.
 
 use serde_json::{Map, Value};
 
-/// What kind of value stands somewhere.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Class {
     Flag,
@@ -10,11 +10,11 @@ pub(super) enum Class {
     Text,
     Texts,
     Numbers,
-    /// A list of which nothing more is known.
+    /// A list with items of unknown kind.
     List,
-    /// It has members, and is itself compared with nothing.
+    /// An object, which is itself compared with nothing.
     Object,
-    /// Nobody knows before a call is judged.
+    /// Unknown until a call is judged.
     Any,
 }
 
@@ -37,11 +37,11 @@ impl Class {
     }
 }
 
-/// A class, and the texts or numbers of it that there are; of a list those that its items may be.
+/// A class, and its possible texts or numbers; for a list the possible items.
 #[derive(Clone, Debug)]
 pub(super) struct Kind {
     pub(super) class: Class,
-    /// `None` where there is no end of them.
+    /// `None` where they are not limited.
     pub(super) among: Option<Vec<Value>>,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn list_of(class: Class) -> Class {
     }
 }
 
-/// What a schema says of one value.
+/// The kind of a value by the parts of its schema.
 pub(super) fn one_of(parts: &[&Map<String, Value>]) -> Kind {
     let among = values_of(parts);
     let by_values = || {
@@ -110,7 +110,7 @@ pub(super) fn values_of(parts: &[&Map<String, Value>]) -> Option<Vec<Value>> {
             (None, Some(Value::Array(several))) => several.as_slice(),
             (None, _) => continue,
         };
-        // What has to be in two lists is in both.
+        // A value that two lists require is in both.
         let both = |value: &&Value| known.as_ref().is_none_or(|known| known.contains(value));
         let both = listed.iter().filter(|value| !value.is_null()).filter(both);
         known = Some(both.cloned().collect());
@@ -132,7 +132,7 @@ pub(super) fn is_of(parts: &[&Map<String, Value>], kind: &str) -> bool {
     types(parts).contains(&kind)
 }
 
-/// The one type that a value has beside null; `None` where it may have several, or nothing says so.
+/// The one type of a value besides null; `None` where several are allowed or no type is given.
 pub(super) fn single_type<'s>(parts: &[&'s Map<String, Value>]) -> Option<&'s str> {
     let mut types = types(parts);
     types.retain(|kind| *kind != "null");

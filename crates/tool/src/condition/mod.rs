@@ -1,6 +1,6 @@
-//! Conditions of authors: a small language over who the user is, the time and the arguments of a call, which says to whom a tool is
-//! offered and which calls need the user's consent. Parsed when tools are compiled, and judged over facts that are given; no text
-//! is ever run as code. Knows no session and no clock.
+//! Conditions of authors: a small language over the user, the time and the arguments of a call. A condition decides to whom a tool is
+//! offered, or which calls need the user's consent. Parsed when tools are compiled, and judged over facts that are passed in; no text is
+//! ever run as code. Knows no session and no clock.
 
 mod always;
 mod check;
@@ -29,19 +29,19 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes of one condition. A longer one is a rule that belongs into the handler.
+/// The most bytes of a condition. A longer rule belongs into the handler.
 pub const BYTES_MAX: usize = 4_000;
-/// How deep brackets and `!` may stand in one another.
+/// The deepest nesting of brackets and `!`.
 pub const NESTING_MAX: usize = 32;
 
-/// A condition that was read. Its text is its form in every file.
+/// A parsed condition. Files hold it as its text.
 #[derive(Clone)]
 pub struct Condition {
     text: Arc<str>,
     root: Arc<Node>,
 }
 
-/// What is wrong with a condition, and what to do about it.
+/// A problem of a condition, and its cure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at column {column} of the condition: {message}; {cure}")]
 pub struct Flaw {
@@ -51,28 +51,28 @@ pub struct Flaw {
     pub cure: String,
 }
 
-/// To whom a tool is offered beside its permissions: `availability` of its `schema.json`.
+/// The users to whom a tool is offered besides its permissions: `availability` of its `schema.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Availability {
     pub condition: Condition,
-    /// What would make the tool available, in its author's words.
+    /// How the tool becomes available, in its author's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<String>,
 }
 
-/// Which calls of a tool need the user's consent: `requiresConfirmation` of its `schema.json`, where that is a condition.
+/// The calls of a tool that need the user's consent: `requiresConfirmation` of its `schema.json`, if that is a condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConsentCondition {
     pub condition: Condition,
-    /// Why the user is asked, in the author's words.
+    /// The reason why the user is asked, in the author's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<Arc<str>>,
 }
 
 impl From<Condition> for ConsentCondition {
-    /// Without words of an author.
+    /// The author gives no reason.
     fn from(condition: Condition) -> Self {
         Self {
             condition,
@@ -81,31 +81,30 @@ impl From<Condition> for ConsentCondition {
     }
 }
 
-/// What a condition is for, which says what it may name.
+/// The purpose of a condition; it decides which names are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// It is judged before there is a call.
+    /// Judged before there is a call.
     Availability,
-    /// It is judged over a call.
+    /// Judged over a call.
     Consent,
 }
 
 impl Condition {
-    /// Reads the text of a condition over a call. What its names stand for, and whether they can be compared, [`Condition::flaws`]
-    /// says.
+    /// Reads the text of a condition over a call. [`Condition::flaws`] checks its names and whether its values can be compared.
     ///
     /// # Errors
     ///
-    /// The first place where the text is no condition.
+    /// The first place where the text cannot be parsed.
     pub fn parse(text: &str) -> Result<Self, Flaw> {
         Self::parse_for(text, Purpose::Consent)
     }
 
-    /// The same, with cures that fit the purpose.
+    /// The same as [`Self::parse`], with cures that fit the purpose.
     ///
     /// # Errors
     ///
-    /// The first place where the text is no condition.
+    /// The first place where the text cannot be parsed.
     pub fn parse_for(text: &str, purpose: Purpose) -> Result<Self, Flaw> {
         Ok(Self {
             root: Arc::new(parse::parse(text, purpose)?),
@@ -145,18 +144,18 @@ impl<'de> Deserialize<'de> for Condition {
     }
 }
 
-/// What holds or does not.
+/// An expression that holds or does not.
 #[derive(Debug)]
 enum Node {
-    /// The first that does not hold ends it.
+    /// Stops at the first part that does not hold.
     All(Vec<Self>),
-    /// The first that holds ends it.
+    /// Stops at the first part that holds.
     Any(Vec<Self>),
     Not(Box<Self>),
     Compare {
         left: Operand,
         how: Comparison,
-        /// Where the operator stands, in bytes.
+        /// The operator's position in bytes.
         at: usize,
         right: Operand,
     },
@@ -164,7 +163,7 @@ enum Node {
         item: Operand,
         list: Operand,
     },
-    /// One that is true or false by itself.
+    /// An operand that is true or false by itself.
     Is(Operand),
 }
 
@@ -190,7 +189,7 @@ impl Comparison {
         }
     }
 
-    /// Whether it asks for an order, and not for equality alone.
+    /// Whether it compares by order, and not for equality alone.
     fn is_of_order(self) -> bool {
         !matches!(self, Self::Equal | Self::Different)
     }
@@ -198,7 +197,7 @@ impl Comparison {
 
 #[derive(Debug)]
 struct Operand {
-    /// Where it begins, in bytes.
+    /// The operand's position in bytes.
     at: usize,
     term: Term,
 }
@@ -220,13 +219,13 @@ enum Literal {
 /// A number by its exact value.
 #[derive(Clone, Debug, PartialEq)]
 struct Number {
-    /// As it was written, in the form of JSON.
+    /// The number as it was written, in the form of JSON.
     written: Arc<str>,
-    /// Where it is one of 64 bits, so that most comparisons need no digits.
+    /// The number as 64 bits where it fits, so that most comparisons need no digits.
     whole: Option<i64>,
 }
 
-/// What a name stands for.
+/// The fact that a name refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     IsAuthenticated,
@@ -238,11 +237,11 @@ enum Place {
     Weekday,
     /// `config.NAME`.
     Value(Arc<str>),
-    /// `args.…`, member by member.
+    /// `args.…`, with its members in order.
     Argument(Arc<[Arc<str>]>),
 }
 
-/// The names that stand for one thing each.
+/// The names of single facts.
 const NAMES: [(&str, Place); 7] = [
     ("user.isAuthenticated", Place::IsAuthenticated),
     ("user.id", Place::UserId),
@@ -253,7 +252,7 @@ const NAMES: [(&str, Place); 7] = [
     ("time.weekday", Place::Weekday),
 ];
 
-/// The words that `time.weekday` can be.
+/// The values of `time.weekday`.
 const WEEKDAYS: [&str; 7] = [
     "monday",
     "tuesday",
@@ -287,7 +286,7 @@ impl fmt::Display for Place {
 }
 
 impl Condition {
-    /// Calls `visit` with every place that the condition reads.
+    /// Calls `visit` with every place in the condition.
     fn places<'c>(&'c self, mut visit: impl FnMut(&'c Place)) {
         let mut nodes: Vec<&Node> = vec![&*self.root];
         let mut operand = |operand: &'c Operand| {
@@ -312,7 +311,7 @@ impl Condition {
         }
     }
 
-    /// The arguments that it reads, whole or in part.
+    /// The arguments that the condition reads, whole or in part.
     pub fn arguments(&self) -> Vec<&str> {
         let mut names = Vec::new();
         self.places(|place| {
@@ -323,17 +322,17 @@ impl Condition {
         names
     }
 
-    /// Whether it reads `mode`.
+    /// Whether the condition reads `mode`.
     pub fn reads_mode(&self) -> bool {
         self.reads(|place| *place == Place::Mode)
     }
 
-    /// Whether it reads the user's clock.
+    /// Whether the condition reads the user's clock.
     pub fn reads_time(&self) -> bool {
         self.reads(|place| matches!(place, Place::Hour | Place::Weekday))
     }
 
-    /// Whether it reads an argument that one of these JSON pointers names, or a part of one. `*` stands for every key or item.
+    /// Whether the condition reads an argument of these JSON pointers, or a part of one. `*` stands for every key or item.
     pub fn reads_argument(&self, pointers: &[String]) -> bool {
         !pointers.is_empty()
             && self.reads(|place| match place {

@@ -1,4 +1,4 @@
-//! Reads the text of a condition: from characters to words, and from words to what is to hold. Knows no fact and no kind.
+//! Reads the text of a condition: from characters to tokens, and from tokens to expressions. Knows no fact and no kind.
 
 use super::{
     BYTES_MAX, Comparison, Flaw, Literal, NAMES, NESTING_MAX, Node, Number, Operand, Place,
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// # Errors
 ///
-/// The first place where the text is no condition.
+/// The first place where the text cannot be parsed.
 pub(super) fn parse(text: &str, purpose: Purpose) -> Result<Node, Flaw> {
     if text.len() > BYTES_MAX {
         return Err(Flaw {
@@ -39,7 +39,7 @@ pub(super) fn parse(text: &str, purpose: Purpose) -> Result<Node, Flaw> {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Token {
-    /// Where it begins, in bytes.
+    /// The token's position in bytes.
     at: usize,
     kind: TokenKind,
 }
@@ -49,11 +49,11 @@ enum TokenKind {
     Name(Arc<str>),
     Text(Arc<str>),
     Number(Arc<str>),
-    /// One of [`MARKS`], as it is meant: `==` for `===`, too.
+    /// A mark of [`MARKS`] by its meaning: `==` also for `===`.
     Mark(&'static str),
 }
 
-/// Longest first, so that a shorter one does not take the beginning of a longer one; and what each means.
+/// Each mark and its meaning. Longer marks come first, so that a shorter one does not take the beginning of a longer one.
 const MARKS: [(&str, &str); 18] = [
     ("===", "=="),
     ("!==", "!="),
@@ -123,7 +123,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, Flaw> {
     Ok(tokens)
 }
 
-/// Whether a text is a name that needs no brackets.
+/// Whether a text can be written as a name without brackets.
 pub(super) fn is_name(text: &str) -> bool {
     text.starts_with(is_name_start) && text.chars().all(is_name_part)
 }
@@ -136,7 +136,7 @@ fn is_name_part(character: char) -> bool {
     character.is_alphanumeric() || character == '_' || character == '$'
 }
 
-/// What may be a number, up to where it cannot go on.
+/// The longest beginning of a text that may be a number.
 fn number_at(rest: &str) -> &str {
     let mut before = ' ';
     let end = rest.find(|character: char| {
@@ -147,7 +147,7 @@ fn number_at(rest: &str) -> &str {
     &rest[..end.unwrap_or(rest.len())]
 }
 
-/// The text that begins with a quotation mark at a place, and its length in the condition.
+/// The quoted text that begins at a place, and its length in the condition.
 fn text_at(text: &str, at: usize, quote: char) -> Result<(String, usize), Flaw> {
     let mut said = String::new();
     let mut characters = text[at..].char_indices().skip(1);
@@ -173,7 +173,7 @@ struct Parser<'t> {
     purpose: Purpose,
     tokens: Vec<Token>,
     next: usize,
-    /// Brackets and `!` that are open.
+    /// The open brackets and `!`.
     depth: usize,
 }
 
@@ -192,7 +192,7 @@ impl Parser<'_> {
         token
     }
 
-    /// Takes a mark if it is the next one, and says where it stood.
+    /// Takes a mark if it comes next; its position.
     fn mark(&mut self, mark: &str) -> Option<usize> {
         let token = self.peek()?;
         let is_meant = matches!(token.kind, TokenKind::Mark(found) if found == mark);
@@ -238,7 +238,7 @@ impl Parser<'_> {
         self.flaw(token.at, format!("nobody expects `{shown}` here"), cure)
     }
 
-    /// What to write where a minus stands behind a value: it may be a part of a name.
+    /// The cure for a minus behind a value, which may be a part of a name.
     fn cure_of_minus(&self, at: usize) -> String {
         const RECKONS: &str = "conditions compare, and do not reckon";
         let is_part = |character: char| is_name_part(character) || matches!(character, '-' | '.');
@@ -329,7 +329,7 @@ impl Parser<'_> {
         })
     }
 
-    /// What a comparison compares: a value, and no condition.
+    /// The operand of a comparison: a value, and no condition.
     fn operand_of(&self, node: Node, at: usize) -> Result<Operand, Flaw> {
         match node {
             Node::Is(operand) => Ok(operand),
@@ -461,7 +461,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What a name stands for that begins with this word.
+    /// The place whose name begins with this word.
     fn place(&mut self, first: Arc<str>, at: usize) -> Result<Place, Flaw> {
         let mut names = vec![first];
         loop {
@@ -500,7 +500,7 @@ impl Parser<'_> {
                 break;
             }
         }
-        // The documents that this language comes from write it with the object that handlers have.
+        // The documents that this language comes from prefix its names with the handlers' object `context`.
         if names.len() > 1 && &*names[0] == "context" {
             names.remove(0);
         }

@@ -1,4 +1,4 @@
-//! Conditions as authors write them: what they come to, and what is refused with its place. Knows no session.
+//! Conditions as authors write them: their outcomes, and refusals with their positions. Knows no session.
 
 use super::*;
 use crate::arguments::Arguments;
@@ -291,7 +291,7 @@ fn a_condition_has_a_bounded_length_and_nesting() {
         let allowed = format!("{}true{}", open.repeat(times), close.repeat(times));
         assert!(Condition::parse(&allowed).is_ok());
     }
-    // What stands beside one another is no nesting.
+    // Conditions side by side are not nested.
     let wide = vec!["(!true)"; 400].join("||");
     assert_eq!(judged(&wide, json!({})), Ok(false));
 }
@@ -401,7 +401,7 @@ fn unknown_names_and_impossible_comparisons_are_flaws_with_their_column() {
             ),
         }
     }
-    // Each of them is said.
+    // Each flaw is reported.
     assert_eq!(
         flaws("config.a || config.b || user.id", ArgumentsOf::Unread).len(),
         3
@@ -500,7 +500,7 @@ fn values_are_plain_and_bounded() {
     assert!(!is_value_name(&"n".repeat(65)));
 }
 
-/// Pieces of conditions in an order that a seed gives: most are none, and none may panic, whether it is read, checked or judged.
+/// Pieces of conditions in a seeded order: most are no condition, and none may panic when it is read, checked or judged.
 #[test]
 fn no_text_makes_a_condition_panic() {
     const PIECES: [&str; 40] = [
@@ -656,7 +656,7 @@ fn what_a_condition_always_comes_to_is_known_where_it_is_plain() {
     }
     assert_eq!(constant("mode == 'text'", &[Mode::Text]), holds);
     assert_eq!(constant("mode == 'text'", &[Mode::Voice]), never);
-    // What would take long to say is not said.
+    // A condition with too many cases gets no answer.
     let many: Vec<String> = (0..20)
         .map(|number| format!("config.v{number} == {number}"))
         .collect();

@@ -14,7 +14,7 @@ use crate::wording::pointer;
 use merge::{is_null_alone, narrow_kinds, without};
 use serde_json::{Map, Number, Value, json};
 
-/// Keywords that mean the same in both.
+/// Keywords with the same meaning in both.
 const SAME: [&str; 11] = [
     "title",
     "default",
@@ -28,13 +28,13 @@ const SAME: [&str; 11] = [
     "maximum",
     "pattern",
 ];
-/// How many subschemas there may be once references are written out: a few that refer to each other make millions.
+/// The most subschemas after references are written out: a few that refer to each other make millions.
 const INLINED_MAX: usize = 4_000;
-/// Formats that every model accepts.
+/// The formats that every model accepts.
 const FORMATS: [&str; 1] = ["date-time"];
-/// What a value is told about beside its type, and what Gemini does not take beside `anyOf`.
+/// Keywords that Gemini does not take beside `anyOf`.
 const BESIDE: [&str; 3] = ["default", "examples", "title"];
-/// Keywords that are for readers of the schema and that no model misses.
+/// Keywords for readers of the schema; the model does not need them.
 const SILENT: [&str; 5] = ["$anchor", "$comment", "$defs", "$id", "$schema"];
 
 pub(super) fn schema_passed_through(id: &str, description: &str, parameters: &Value) -> Value {
@@ -70,11 +70,11 @@ struct Conversion<'s, 'n> {
     inlined: usize,
 }
 
-/// What a converted schema is put together from.
+/// The parts of a converted schema.
 #[derive(Default)]
 struct Draft {
     schema: Map<String, Value>,
-    /// Sentences for the description: what the model needs to know and the schema cannot say.
+    /// Sentences for the description: facts that the model needs and the schema cannot say.
     remarks: Vec<String>,
     nullable: bool,
 }
@@ -143,8 +143,7 @@ impl Conversion<'_, '_> {
         draft.finish(object.get("description").and_then(Value::as_str))
     }
 
-    /// `anyOf` or `oneOf`: beside `anyOf` Gemini takes a description and nothing else, so each branch is given all that
-    /// stands beside them.
+    /// `anyOf` or `oneOf`: beside `anyOf` Gemini takes a description and nothing else, so each branch gets all the keywords beside them.
     fn branched(
         &mut self,
         object: &Map<String, Value>,
@@ -180,7 +179,7 @@ impl Conversion<'_, '_> {
         match converted.as_mut_slice() {
             [Value::Object(only)] => {
                 draft.schema = std::mem::take(only);
-                // What the branch says comes behind what is said of the whole.
+                // The branch's own description comes after the description of the whole.
                 if let Some(Value::String(said)) = draft.schema.remove("description") {
                     draft.remarks.push(said);
                 }
@@ -204,7 +203,7 @@ impl Conversion<'_, '_> {
         draft.finish(object.get("description").and_then(Value::as_str))
     }
 
-    /// Says in words what Gemini does not take beside `anyOf`.
+    /// Says in words the keywords that Gemini does not take beside `anyOf`.
     fn beside_any_of(&mut self, object: &Map<String, Value>, place: &str, draft: &mut Draft) {
         for keyword in BESIDE {
             if let Some(value) = object.get(keyword) {
@@ -215,7 +214,7 @@ impl Conversion<'_, '_> {
         }
     }
 
-    /// The keywords of a schema of one type.
+    /// Adds the keywords of a schema that has one type.
     fn keywords(
         &mut self,
         object: &Map<String, Value>,
@@ -251,7 +250,7 @@ impl Conversion<'_, '_> {
         }
     }
 
-    /// One keyword of a schema of a kind.
+    /// Adds one keyword of a schema of this kind.
     fn keyword(
         &mut self,
         name: &str,
@@ -288,13 +287,13 @@ impl Conversion<'_, '_> {
                     draft.schema.insert("example".to_owned(), example.clone());
                 }
             }
-            // Every tool refuses arguments that it does not name, and models send none, so that nobody need be told.
+            // Every tool refuses arguments that it does not name, and models send none, so the model need not be told.
             "additionalProperties" if value.is_boolean() => {}
-            // Nobody can be told what is no keyword, and that is an error already.
+            // An unknown keyword cannot be put into words, and is reported as an error elsewhere.
             unknown if !is_keyword(unknown) => {}
             _ => {
                 self.notes.dropped(name, &here);
-                // What is quoted can refer to nothing.
+                // A quoted schema cannot hold references.
                 let written_out = (name == "additionalProperties")
                     .then(|| self.inline(value.as_object()?, &here))
                     .flatten()
@@ -338,7 +337,7 @@ impl Conversion<'_, '_> {
         draft
             .remarks
             .extend(words::remark("prefixItems", value, object));
-        // `items` speaks of those behind them, and was converted before.
+        // `items` describes the items after these, and was converted before.
         let mut distinct: Vec<Value> = draft.schema.remove("items").into_iter().collect();
         for (index, item) in value.as_array().into_iter().flatten().enumerate() {
             if let Some(schema) = self.schema(item, &format!("{here}/{index}")) {
@@ -356,7 +355,7 @@ impl Conversion<'_, '_> {
         draft.schema.insert("items".to_owned(), items);
     }
 
-    /// `enum` and `const`: Gemini knows them for texts alone, so others are told in words.
+    /// `enum` and `const`: Gemini knows them for texts alone, so other choices are put into words.
     fn choices(
         &mut self,
         name: &str,
@@ -369,17 +368,17 @@ impl Conversion<'_, '_> {
             Value::Array(choices) if name == "enum" => choices.as_slice(),
             single => std::slice::from_ref(single),
         };
-        // `null` among the choices counts where the type, if there is one, has it too.
+        // `null` among the choices counts where the type, if given, allows it too.
         let kinds = kinds_of(object);
         draft.nullable |= choices.contains(&Value::Null)
             && kind != "null"
             && (kinds.is_empty() || kinds.contains(&"null"));
-        // What is not of the type is no choice; and of several types each has its own.
+        // A choice of another type is left out; where several types are allowed, each branch keeps its own choices.
         let choices: Vec<&Value> = choices
             .iter()
             .filter(|choice| is_of_kind(choice, kind))
             .collect();
-        // One empty text among its choices, and Gemini refuses the whole request.
+        // Gemini refuses the whole request if a choice is the empty text.
         let is_text = |choice: &&&Value| choice.as_str() != Some("");
         let texts: Vec<&&Value> = choices.iter().filter(is_text).collect();
         if kind == "string" && !texts.is_empty() {
@@ -446,7 +445,7 @@ impl Draft {
         if self.nullable {
             self.schema.insert("nullable".to_owned(), json!(true));
         }
-        // Required names that are no properties would fail the request.
+        // A required name that is no property would fail the request.
         let known = self
             .schema
             .get("properties")

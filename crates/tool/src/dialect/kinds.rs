@@ -1,4 +1,4 @@
-//! Which type of value a schema and its keywords are about. Knows no provider.
+//! The types of value that a schema and its keywords apply to. Knows no provider.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ pub(crate) fn kinds_of(object: &Map<String, Value>) -> Vec<&str> {
     }
 }
 
-/// The type of a schema that names none and has no choices, from what it speaks of; `None` where it speaks of no type's.
+/// The type of a schema without a type and choices, by its keywords; `None` where no keyword has a type.
 pub(super) fn kind_by_keywords(object: &Map<String, Value>) -> Option<&'static str> {
     ["object", "array", "number", "string"]
         .into_iter()
@@ -22,7 +22,7 @@ pub(super) fn kind_by_keywords(object: &Map<String, Value>) -> Option<&'static s
         })
 }
 
-/// The types of a schema's choices, for one that names no type; empty where it has no choices.
+/// The types of the choices of a schema without a type; empty where it has no choices.
 pub(crate) fn kinds_of_choices(object: &Map<String, Value>) -> Vec<&'static str> {
     let choices = match (object.get("enum"), object.get("const")) {
         (_, Some(only)) => std::slice::from_ref(only),
@@ -63,7 +63,7 @@ pub(super) fn is_of_kind(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// The type that a keyword is about.
+/// The type that a keyword applies to.
 fn type_of_keyword(keyword: &str) -> Option<&'static str> {
     match keyword {
         "properties"

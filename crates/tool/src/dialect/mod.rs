@@ -1,5 +1,5 @@
-//! How each provider wants a tool declared. Runs at build time only; declarations leave `behavior` out, which the codec
-//! adds by model profile.
+//! Declarations of a tool in each provider's form. Runs at build time only; declarations leave `behavior` out, which the codec adds by
+//! model profile.
 
 mod gemini;
 pub(crate) mod kinds;
@@ -13,10 +13,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// What a provider's schema cannot say, gathered by what it is about so that a tool's notes stay readable.
+/// Facts that a provider's schema cannot say, grouped by subject so that a tool's notes stay readable.
 #[derive(Debug, Default)]
 struct Notes {
-    /// By keyword: how to put it, the first place, and how many places there are.
+    /// By keyword: its description, its first place, and the number of its places.
     dropped: BTreeMap<String, (String, usize)>,
     errors: Vec<(String, String, String)>,
 }
@@ -54,7 +54,7 @@ impl Notes {
     }
 }
 
-/// The four declarations of a tool. The report gets what cannot be said; `None` where that, or anything else about the
+/// The four declarations of a tool. The report gets the facts that they cannot say; `None` where one of these, or anything else about the
 /// tool, is an error.
 pub(crate) fn declare(manifest: &Readable, report: &mut Report<'_>) -> Option<Declarations> {
     let parameters = manifest.parameters.as_ref()?;

@@ -1,5 +1,5 @@
-//! Declarations for OpenAI: nested for Chat Completions, flat for Realtime. JSON Schema is passed through, except for
-//! what the service refuses: combinators at the root of `parameters`, and arrays without `items`. Knows no other provider.
+//! Declarations for OpenAI: nested for Chat Completions, flat for Realtime. JSON Schema is passed through, except for two things that the
+//! service refuses: combinators at the root of `parameters`, and arrays without `items`. Knows no other provider.
 
 use super::Notes;
 use crate::reference;
@@ -19,7 +19,7 @@ pub(super) fn realtime(id: &str, description: &str, parameters: &Value) -> Value
     json!({"type": "function", "name": id, "description": description, "parameters": parameters})
 }
 
-/// The parameters as they are, except that an array that says nothing of its items says so in as many words.
+/// The parameters as they are, except that arrays without `items` get empty ones.
 pub(super) fn parameters(root: &Value, notes: &mut Notes) -> Value {
     for keyword in REFUSED_AT_THE_ROOT {
         if root.get(keyword).is_some() {

@@ -1,4 +1,4 @@
-//! Each row of the conversion to Gemini's schema, and what the declarations look like.
+//! Each row of the conversion to Gemini's schema, and the form of the declarations.
 
 use super::*;
 use expect_test::{Expect, expect};
@@ -40,7 +40,7 @@ fn gemini_types_and_null() {
         ]],
     );
     check(json!({"type": "null"}), expect![[r#"{"type":"NULL"}"#]]);
-    // What is no keyword at all is an error elsewhere, and nothing that could be told.
+    // An unknown keyword is an error elsewhere, and is not put into words.
     check(
         json!({"type": "string", "minLenght": 1}),
         expect![[r#"{"type":"STRING"}"#]],
@@ -178,7 +178,7 @@ fn gemini_has_each_branch_say_what_stands_beside_the_branches() {
             r#"{"anyOf":[{"properties":{"a":{"type":"STRING"},"b":{"type":"INTEGER"}},"required":["a"],"type":"OBJECT"},{"properties":{"a":{"type":"STRING"},"b":{"type":"INTEGER"}},"required":["b"],"type":"OBJECT"}],"description":"Either."}"#
         ]],
     );
-    // Variants of one object; what both speak of is as strict as both.
+    // Variants of one object; a member of both gets the rules of both.
     check(
         json!({"type": "object", "properties": {"kind": {"type": "string", "maxLength": 9}, "n": {"type": "integer", "minimum": 1}}, "required": ["kind"], "oneOf": [{"properties": {"kind": {"const": "x"}, "n": {"minimum": 5}}}, {"properties": {"kind": {"const": "y"}}, "required": ["n"]}, {"type": "string"}]}),
         expect![[
@@ -344,7 +344,7 @@ fn gemini_says_in_words_what_it_has_no_keyword_for() {
             {"description":"Members of other names are allowed.","type":"OBJECT"}
             note additionalProperties /parameters/properties/p/additionalProperties 1"#]],
     );
-    // What every schema says is no loss.
+    // A keyword of every schema counts as no loss.
     check(
         json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false}),
         expect![[r#"{"properties":{"a":{"type":"STRING"}},"type":"OBJECT"}"#]],

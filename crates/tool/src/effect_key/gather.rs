@@ -1,4 +1,4 @@
-//! Reads from a schema how values are compared: the formats of its texts, wherever it says them.
+//! Reads from a schema how values are compared: the formats of its texts, in all its parts.
 
 use super::{Compared, Format, KeySpec};
 use crate::arguments::Arguments;
@@ -6,9 +6,9 @@ use crate::reference;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Values are looked into so deep: a schema that refers to itself has no end.
+/// The deepest nesting that is searched: a schema that refers to itself has no end.
 const DEPTH_MAX: usize = 16;
-/// So many schemas are looked at; what lies beyond is compared as text.
+/// The most schemas that are searched; values beyond are compared as text.
 const SCHEMAS_MAX: usize = 2_000;
 
 pub(super) fn spec(root: &Value, names: &[impl AsRef<str>], defaults: &Arguments) -> KeySpec {
@@ -91,7 +91,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Everything that holds for a value with these schemas, or may hold for one.
+    /// All schemas that hold, or may hold, for a value with these schemas.
     fn applying(&mut self, schemas: &[&'s Value]) -> Vec<&'s Map<String, Value>> {
         const BRANCH_LISTS: [&str; 2] = ["anyOf", "oneOf"];
         const BRANCHES: [&str; 2] = ["then", "else"];
@@ -128,7 +128,7 @@ fn properties<'s>(parts: &[&'s Map<String, Value>]) -> BTreeMap<&'s str, Vec<&'s
     properties
 }
 
-/// Formats whose texts have one spelling for each value are compared as every other text.
+/// The format by its name. Formats with one spelling for each value are compared like any text.
 fn format_of(name: &str) -> Option<Format> {
     match name {
         "date-time" => Some(Format::DateTime),

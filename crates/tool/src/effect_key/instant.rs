@@ -1,8 +1,8 @@
-//! Instants as RFC 3339 writes them, in one spelling. Knows no clock.
+//! Instants of RFC 3339 in one spelling. Knows no clock.
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// The instant in UTC; `None` of a text that is no date with a time and an offset.
+/// The instant in UTC; `None` for a text that is no date with a time and an offset.
 pub(super) fn utc(text: &str) -> Option<String> {
     let date = text.get(..10)?;
     let [year, month, day] = numbers(date, '-')?;
@@ -57,7 +57,7 @@ fn offset_seconds(offset: &str) -> Option<i64> {
     (hours <= 23 && minutes <= 59).then_some(sign * (hours * 3_600 + minutes * 60))
 }
 
-/// The numbers between separators, of two digits each, the first of four where it is a year.
+/// The numbers between separators, of two digits each; a year, as the first number, has four.
 fn numbers<const N: usize>(text: &str, separator: char) -> Option<[i64; N]> {
     let mut parts = text.split(separator);
     let mut found = [0; N];

@@ -1,4 +1,4 @@
-//! Which requests are one, near, or neither. Goes through the public forms alone.
+//! Pairs of requests that are equal, near, or different. Uses the public forms alone.
 
 use super::*;
 use serde_json::json;
@@ -176,7 +176,7 @@ fn a_key_is_kept_as_text_and_tells_versions_apart() {
         let read: KeySpec = serde_json::from_str(&text).unwrap();
         assert_eq!((&read, read.fingerprint()), (spec, spec.fingerprint()));
     }
-    // An argument that a later version brings does not hide what an earlier one did.
+    // A new argument of a later version does not hide the effect of an earlier one.
     let before = arguments(&json!({"at": "2026-12-01T10:00:00Z", "count": 1.0}));
     let after = arguments(&json!({"at": "2026-12-01T10:00:00Z", "count": 1, "room": 7}));
     assert_eq!(whole.exact(&before), whole.exact_of_other_version(&after));

@@ -5,7 +5,7 @@ use crate::characters::is_ignorable;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// Canonical composition, without invisible characters, without blanks at the ends, and with one blank for several.
+/// The text in canonical composition, without invisible characters, trimmed, and with single blanks.
 pub(super) fn exact_text(text: &str) -> String {
     let is_plain = text.is_ascii()
         && !text.bytes().any(|byte| byte.is_ascii_control())
@@ -22,18 +22,18 @@ pub(super) fn exact_text(text: &str) -> String {
     }
 }
 
-/// Without case, width and accents. It makes the same of an exact text and of its near form.
+/// The text without case, width and accents. An exact text and its near form give the same result.
 pub fn near_text(text: &str) -> String {
     let folded = |text: &str| -> String {
         let bare = text
             .nfkd()
             .filter(|character| !is_combining_mark(*character) && !is_left_out(*character));
-        // By upper case, so that letters are one that share a capital, such as both small sigmas.
+        // Upper case first, so that letters with one capital become equal, such as both small sigmas.
         bare.flat_map(char::to_uppercase)
             .flat_map(char::to_lowercase)
             .collect()
     };
-    // Folding can bring marks and letters that fold again.
+    // Folding can produce marks and letters that fold again.
     let once = folded(&exact_text(text));
     with_single_blanks(folded(&once).chars())
 }
@@ -63,7 +63,7 @@ fn is_blank(character: char) -> bool {
     character.is_whitespace() || character == '\u{2800}'
 }
 
-/// A text of a format, in its one spelling; `None` of a text that is none of the format.
+/// A text of a format in its one spelling; `None` for a text that does not have the format.
 pub(super) fn of_format(format: Format, text: &str) -> Option<String> {
     match format {
         Format::DateTime => instant::utc(text),

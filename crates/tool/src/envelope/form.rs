@@ -1,5 +1,5 @@
-//! The JSON form of a response read back: from the ledger, whose recorded answers are given again, and from a journal.
-//! What this version wrote is taken, and what the one before did.
+//! The JSON form of a response read back: from the ledger, whose recorded answers are given again, and from a journal. Reads responses of
+//! this version and of the previous one.
 
 use super::{Meta, Outcome, RESPONSE_VERSION, ToolResponse, is_read};
 use crate::content::ContentPart;
@@ -106,7 +106,7 @@ impl<'de> Deserialize<'de> for ToolResponse {
     }
 }
 
-/// Milliseconds since the Unix epoch of a time as [`super::rfc3339`] writes it, and of no other form.
+/// Milliseconds since the Unix epoch, from a time in the one form that [`super::rfc3339`] writes.
 ///
 /// The days-from-civil arithmetic is Howard Hinnant's, <https://howardhinnant.github.io/date_algorithms.html>.
 fn unix_ms(text: &str) -> Option<u64> {

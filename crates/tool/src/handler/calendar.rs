@@ -1,4 +1,4 @@
-//! The calendars as tools see them: what is asked of them, and what they answer. Knows no file and no service. Times are RFC 3339.
+//! Calendars as tools see them: requests and answers. Knows no file and no service. Times are RFC 3339.
 
 use super::CapabilityFuture;
 use crate::id::UserId;
@@ -10,23 +10,23 @@ pub trait Calendars: Send + Sync {
         request: AvailabilityRequest,
     ) -> CapabilityFuture<Result<Availability, CalendarError>>;
 
-    /// The events that the user may see, by their start.
+    /// The events that the user may see, sorted by start.
     fn events(&self, request: EventsRequest) -> CapabilityFuture<Result<EventList, CalendarError>>;
 
-    /// Makes a change, or finds that it was made before. The event as it stands then.
+    /// Makes a change, unless it was made before. Returns the event after the change.
     fn change(
         &self,
         request: CalendarChange,
     ) -> CapabilityFuture<Result<CalendarEvent, CalendarError>>;
 
-    /// The event as this change has left it, where the change was made; changes nothing.
+    /// The event as this change left it, if the change was made; changes nothing.
     fn find(
         &self,
         change: CalendarChange,
     ) -> CapabilityFuture<Result<Option<CalendarEvent>, CalendarError>>;
 }
 
-/// From a time to another.
+/// A range from one time to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CalendarRange {
     pub start: String,
@@ -39,9 +39,9 @@ pub struct CalendarRange {
 pub struct AvailabilityRequest {
     pub range: CalendarRange,
     pub slot_minutes_min: u32,
-    /// Whether the events' texts are wanted, where the user may see them. Without them it is enough to know what is taken.
+    /// Whether the events' texts are wanted, where the user may see them. Without them only the taken times are needed.
     pub with_texts: bool,
-    /// Who asks.
+    /// The user who asks.
     pub user_id: UserId,
 }
 
@@ -52,14 +52,14 @@ pub struct EventsRequest {
     pub user_id: UserId,
 }
 
-/// Taken and free times. All times are by the calendars' clock.
+/// Taken and free times, by the calendars' clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Availability {
     pub start: String,
     pub end: String,
     /// The name of the zone that the times are in.
     pub zone: String,
-    /// Events that take time, by their start; with texts only where the user may see them.
+    /// Events that take time, sorted by start; with texts only where the user may see them.
     pub taken: Vec<CalendarEvent>,
     pub free: Vec<FreeSlot>,
     /// Parts of a calendar that could not be read, for operators.
@@ -70,7 +70,7 @@ pub struct Availability {
 pub struct EventList {
     pub zone: String,
     pub events: Vec<CalendarEvent>,
-    /// Events beyond those that are listed.
+    /// The number of events that are not listed.
     pub left_out: usize,
     /// Parts of a calendar that could not be read, for operators.
     pub problems: Vec<String>,
@@ -85,7 +85,7 @@ pub struct FreeSlot {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CalendarEvent {
-    /// By which a change names it.
+    /// The id by which a change names the event.
     pub id: String,
     pub calendar: String,
     pub start: String,
@@ -93,35 +93,35 @@ pub struct CalendarEvent {
     pub is_all_day: bool,
     pub is_tentative: bool,
     pub is_cancelled: bool,
-    /// `None` where there is none, or the user may not see it.
+    /// `None` where the event has no title, or the user may not see it.
     pub title: Option<String>,
     pub description: Option<String>,
     pub location: Option<String>,
     pub attendees: Vec<String>,
-    /// Where its conference is, by video.
+    /// The link of its video conference.
     pub link: Option<String>,
-    /// Of an event that was to have a link, what the user has to know of it.
+    /// The problem with the link that the event was to have, for the user.
     pub link_trouble: Option<LinkTrouble>,
-    /// Why that is so, where the service has just said it. The text is for operators, and holds nothing of what the user said.
+    /// The cause of that problem, if the service has just reported it. The text is for operators and holds no words of the user.
     pub link_cause: Option<String>,
 }
 
-/// What is wrong with the link that an event was to have. The event itself stands.
+/// A problem with the link that an event was to have. The event itself stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkTrouble {
-    /// No service is configured that makes links.
+    /// No configured service makes links.
     NoService,
-    /// The service made none, or nobody knows of it.
+    /// The service made no link, or its outcome is unknown.
     Failed,
-    /// The service still makes it.
+    /// The service is still making it.
     Pending,
-    /// There is a link, and the event does not say it.
+    /// The link exists, and the event does not contain it.
     Unwritten,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CalendarChange {
-    /// The same for every attempt at one change, and of no other change.
+    /// The key of one change: equal for all attempts at it, and different for every other change.
     pub key: String,
     pub user_id: UserId,
     pub kind: CalendarChangeKind,
@@ -135,12 +135,12 @@ pub enum CalendarChangeKind {
         end: String,
         attendees: Vec<String>,
         description: String,
-        /// Whether the event is to have the link of a conference.
+        /// Whether the event is to have a conference link.
         with_link: bool,
     },
     Move {
         id: String,
-        /// The event's title, as the user was shown it; empty where it has none.
+        /// The event's title as it was shown to the user; empty where it has none.
         title: String,
         start: String,
         end: String,
@@ -148,56 +148,56 @@ pub enum CalendarChangeKind {
     Cancel {
         id: String,
         title: String,
-        /// When it starts, as the user was shown it.
+        /// The start as it was shown to the user.
         start: String,
-        /// With all its other occurrences.
+        /// Whether all its other occurrences are meant, too.
         is_whole_series: bool,
     },
 }
 
-/// The reason why a calendar does not do what it is asked. Except for [`CalendarError::Unsettled`] nothing was changed.
+/// The reason why a calendar refuses a request. Except for [`CalendarError::Unsettled`] nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CalendarError {
     #[error("{message}")]
     Invalid {
-        /// The argument that does not fit.
+        /// The JSON pointer of the argument that does not fit.
         pointer: &'static str,
         message: String,
     },
-    /// The service does not take what it was asked with.
+    /// The service rejects the request.
     #[error("{message}")]
     Rejected {
-        /// The argument that does not fit; empty where that is not known.
+        /// The JSON pointer of the argument that does not fit; empty where it is unknown.
         pointer: &'static str,
         message: String,
-        /// For operators. It holds nothing of what the user said.
+        /// For operators. It holds no words of the user.
         cause: String,
     },
     #[error("{0}")]
     NotFound(String),
-    /// The event is another than the one that was named.
+    /// The event differs from the named one.
     #[error("{0}")]
     Different(String),
     #[error("the time is taken")]
     Taken {
-        /// Start and end of what takes it.
+        /// Start and end of the events that take the time.
         busy: Vec<(String, String)>,
     },
-    /// It does not answer, or cannot. The text is for operators.
+    /// The calendar does not answer, or cannot. The text is for operators.
     #[error("{0}")]
     Unavailable(String),
-    /// It was asked for the change, and nobody knows what became of that. The text is for operators.
+    /// The change was requested, and its outcome is unknown. The text is for operators.
     #[error("{0}")]
     Unsettled(String),
-    /// It takes no more requests for now.
+    /// The calendar takes no more requests for now.
     #[error("the calendar takes no more requests for {retry_after_ms} ms")]
     Limited { retry_after_ms: u64 },
-    /// It does not let this program do that. The text is for operators.
+    /// The calendar does not allow this program the request. The text is for operators.
     #[error("{0}")]
     Refused(String),
 }
 
-/// The calendars of a world without any: each call is refused.
+/// The calendars of a world without any: each request is refused.
 pub(super) struct NoCalendars;
 
 impl NoCalendars {

@@ -1,18 +1,18 @@
-//! How a running attempt learns that nobody waits for it any more. Knows no attempt and no clock.
+//! The signal to a running attempt that its result is no longer awaited. Knows no attempt and no clock.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Tells a running attempt that nobody waits for it any more.
+/// Signals to a running attempt that its result is no longer awaited.
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     is_cancelled: AtomicBool,
-    /// Of the tasks that wait for it.
+    /// The wakers of the tasks that wait for the signal.
     wakers: Mutex<Vec<Waker>>,
 }
 
@@ -27,11 +27,11 @@ impl Cancellation {
         self.0.is_cancelled.load(Ordering::Acquire)
     }
 
-    /// Ends when it is cancelled, which may be never.
+    /// Completes when the attempt is cancelled, which may be never.
     pub async fn cancelled(&self) {
         poll_fn(|context| {
             let mut wakers = self.wakers();
-            // Asked with the lock held, so that no waker comes after the cancelling took them.
+            // Checked under the lock, so that no waker is added after `cancel` has taken the list.
             if self.is_cancelled() {
                 return Poll::Ready(());
             }
@@ -44,7 +44,7 @@ impl Cancellation {
         .await;
     }
 
-    /// Makes another of it for the next attempt, unless nobody else has this one and nothing was cancelled by it.
+    /// Prepares the signal for the next attempt: makes a new one, unless this one has no other holder and was not cancelled.
     pub fn renew(&mut self) {
         let is_cancelled = self.is_cancelled();
         match Arc::get_mut(&mut self.0) {
@@ -57,7 +57,7 @@ impl Cancellation {
     }
 
     fn wakers(&self) -> std::sync::MutexGuard<'_, Vec<Waker>> {
-        // Each change is one step, so that a panic elsewhere leaves the list whole.
+        // Each change is a single step, so a panic elsewhere leaves the list whole.
         self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Access tokens of a user's own accounts at other services, as tools are given them, and what a call says whose user has not connected.
+//! Access tokens of a user's own accounts at other services, as tools get them, and the error of a call whose user has not connected.
 //! Knows no authorization server, no store of tokens and no refresh token.
 
 use super::{CapabilityFuture, Context, Failure, Report};
@@ -8,62 +8,62 @@ use crate::sensitive::Sensitive;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// The member of an error's details that says how the user connects.
+/// The member of an error's details that tells how the user connects.
 const CONNECT: &str = "connect";
 /// The path of a link to connect.
 pub const CONNECT_PATH: &str = "/connections/start";
 
 /// The accounts that users have connected.
 pub trait Connections: Send + Sync {
-    /// An access token that is good now, of the connection of the call's own user.
+    /// A valid access token for the connection of the call's own user.
     fn token(
         &self,
         request: TokenRequest,
     ) -> CapabilityFuture<Result<Sensitive<String>, ConnectionError>>;
 
-    /// What a call ends with whose service takes no access token of the connection, also not a new one.
+    /// The error of a call whose service refuses the connection's access token, and a new one as well.
     fn refused(&self, request: TokenRequest) -> ConnectionError;
 }
 
-/// Whose token of which connection is wanted.
+/// The user and the connection whose token is wanted.
 #[derive(Clone, Debug)]
 pub struct TokenRequest {
-    /// Its name in the configuration.
+    /// The connection's name in the configuration.
     pub connection: String,
-    /// The user, by the id that nobody else can claim.
+    /// The user, by an id that nobody else can claim.
     pub owner: ClientId,
-    /// A token that the service does not take any more. Another one is given, or none.
+    /// A token that the service no longer takes. The answer is another token, or none.
     pub rejected: Option<Sensitive<String>>,
 }
 
-/// Why there is no token. Nothing was done.
+/// The reason why there is no token. Nothing was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionError {
     /// The user has not connected, or the connection has ended.
     #[error("the user has not connected {}", .0.title)]
     Missing(ConnectInvitation),
-    /// The authorization server gives none now. The cause is for operators.
+    /// The authorization server gives no token now. The cause is for operators.
     #[error("{title} gives no access now: {cause}")]
     Unavailable { title: String, cause: String },
     #[error("there is no connection {0:?} in the configuration")]
     Unknown(String),
-    /// No server runs, such as where a command calls a tool.
+    /// No server runs, as where a command calls a tool.
     #[error("users connect their accounts at a server alone")]
     NoServer,
 }
 
-/// How a user connects.
+/// The instructions by which a user connects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectInvitation {
     pub connection: String,
     /// The name of the service for users.
     pub title: String,
-    /// A link that is good for this user and some minutes; relative to the server's address where no origin of it is configured.
+    /// A link that is valid for this user for some minutes; relative to the server's address where no origin is configured.
     pub url: String,
 }
 
 impl ConnectInvitation {
-    /// What the model reads.
+    /// The message for the model.
     fn message(&self) -> String {
         format!(
             "the user has not connected {}, or the connection has ended; nothing was done",
@@ -79,14 +79,14 @@ impl ConnectInvitation {
         )
     }
 
-    /// The details of the error, which clients are shown and models are not.
+    /// The details of the error, for clients and not for models.
     fn details(&self) -> Value {
         json!({ CONNECT: { "connection": self.connection, "title": self.title, "url": self.url } })
     }
 }
 
-/// How the user connects, where the details of an error say so. Tools write details, too: what does not look like a link to connect is
-/// shown to nobody as one.
+/// The invitation to connect in an error's details, if there is one. Tools write details, too: a link that does not look like a link to
+/// connect is never shown as one.
 pub fn invitation(details: Option<&Value>) -> Option<&Map<String, Value>> {
     let Value::Object(invitation) = details?.get(CONNECT)? else {
         return None;
@@ -108,7 +108,7 @@ pub fn invitation(details: Option<&Value>) -> Option<&Map<String, Value>> {
 }
 
 impl ConnectionError {
-    /// The error's kind, and how a call that ends with it says so.
+    /// The report of a call that ends with this error.
     pub fn report(&self) -> Report {
         match self {
             Self::Missing(invitation) => Report {
@@ -149,7 +149,7 @@ impl From<ConnectionError> for Failure {
 }
 
 impl Context {
-    /// Asks for a token of the call's own user.
+    /// The request for a token of the call's own user.
     pub fn token_request(
         &self,
         connection: &str,
@@ -163,7 +163,7 @@ impl Context {
     }
 }
 
-/// Those of a world in which nobody connects anything.
+/// The connections of a world without any.
 pub fn no_connections() -> Arc<dyn Connections> {
     Arc::new(NoConnections)
 }

@@ -1,4 +1,4 @@
-//! What a call that failed says about it: what a handler reports, and that it broke.
+//! A failed call: the report of its handler, or the fact that the handler broke.
 
 use super::even_null;
 use crate::error::FailureKind;
@@ -8,7 +8,7 @@ use crate::sensitive::Sensitive;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a call that failed says about it.
+/// The failure of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
     pub cause: Cause,
@@ -17,10 +17,10 @@ pub struct Failure {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Cause {
-    /// The handler knows what went wrong and says so.
+    /// The handler reports the error.
     Reported(Box<Report>),
-    /// The handler broke: it panicked, threw something else than an error of ours, or answered rubbish.
-    /// The text is for the log; models and clients never read it.
+    /// The handler broke: it panicked, threw an exception that is no error of ours, or answered rubbish. The text is for the log; models
+    /// and clients never read it.
     Broken(String),
 }
 
@@ -29,7 +29,7 @@ pub enum Cause {
 pub struct Report {
     pub kind: FailureKind,
     pub message: String,
-    /// Where the type lets the handler say; a missing one is false, except that TRANSIENT and RATE_LIMIT are retryable.
+    /// Used where the type leaves it to the handler; a missing value is false, but true for TRANSIENT and RATE_LIMIT.
     pub retryable: Option<bool>,
     pub partial_side_effects: Option<bool>,
     pub suggestion: Option<String>,

@@ -1,5 +1,4 @@
-//! A context as JSON, for handlers that are no Rust: scripts, workers and web services read the same one. Knows no way to
-//! send it.
+//! A context as JSON, for handlers outside Rust: scripts, workers and web services read the same form. Knows no way to send it.
 
 use super::{Caller, Context, LocalTime, SessionFacts};
 use crate::id::EffectId;
@@ -19,7 +18,7 @@ pub fn downstream_key(effect_id: &EffectId) -> String {
     json::hex(&hasher.finalize()[..16])
 }
 
-/// The same of one of several requests that an attempt makes.
+/// The key of one of several requests of an attempt.
 pub(super) fn request_key(effect_id: &EffectId, request: &[u8; 32], number: u32) -> String {
     let mut hasher = Sha256::new();
     hasher.update("windlass downstream key of a request\n");
@@ -44,7 +43,7 @@ pub struct ContextForm<'a> {
     capabilities: Capabilities,
     voice: Voice,
     effect_id: Option<&'a str>,
-    /// It has an effect, and changes nothing all the same: it may be stopped at any time.
+    /// The call has an effect, and still changes nothing: it may be stopped at any time.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     read_only: bool,
     idempotency_key: Option<String>,

@@ -1,5 +1,5 @@
-//! Tickets by which a conversation is handed over to a person, as tools see them. Knows neither where they are kept nor who is told.
-//! (The tickets with which callers sign in are something else.)
+//! Tickets by which a conversation is handed over to a person, as tools see them. Knows neither their store nor their receivers. (The
+//! tickets with which callers sign in are something else.)
 
 use super::CapabilityFuture;
 use crate::id::{ConversationId, UserId};
@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 /// The tickets that this program keeps.
 pub trait Handovers: Send + Sync {
-    /// Opens a ticket, or finds that it was opened before. It is durable when this answers.
+    /// Opens a ticket, unless it was opened before. The ticket is durable when the answer comes.
     fn open(&self, request: NewHandover) -> CapabilityFuture<Result<Handover, HandoverError>>;
 
-    /// The ticket with this id, where it was opened.
+    /// The ticket with this id, if it was opened.
     fn find(&self, id: String) -> CapabilityFuture<Result<Option<Handover>, HandoverError>>;
 }
 
@@ -28,7 +28,7 @@ pub enum Urgency {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewHandover {
-    /// The same for every attempt at one ticket, and of no other: letters and digits.
+    /// The id of the ticket, in letters and digits: equal for all attempts at it, and different for every other ticket.
     pub id: String,
     pub conversation_id: ConversationId,
     pub user_id: UserId,
@@ -47,10 +47,10 @@ pub struct Handover {
     pub opened_at_unix_ms: u64,
 }
 
-/// Why no ticket was opened.
+/// The reason why no ticket was opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandoverError {
-    /// As many of this conversation, or of this user, are open as may be.
+    /// The limit of open tickets is reached for this conversation or this user.
     #[error("{0}")]
     TooMany(String),
     /// The text is for operators.
@@ -58,7 +58,7 @@ pub enum HandoverError {
     Unavailable(String),
 }
 
-/// What a world offers that keeps no tickets: each call is refused.
+/// The tickets of a world that keeps none: each request is refused.
 pub fn no_handovers() -> Arc<dyn Handovers> {
     Arc::new(NoHandovers)
 }

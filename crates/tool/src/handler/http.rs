@@ -1,4 +1,4 @@
-//! Outbound HTTP as tools see it: one request, one answer, and why there is none. Knows no socket, and not where a tool may go.
+//! Outbound HTTP as tools see it: one request, one answer, and the errors. Knows no socket, and not which hosts a tool may reach.
 
 use super::form::request_key;
 use super::{CapabilityFuture, Context};
@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The header that names an effect to an outside API.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
-/// Different requests of one run that may change something.
+/// The most different requests of one run that may change something.
 const WRITES_MAX: usize = 4_096;
 
 /// Requests to hosts that the configuration allows.
 pub trait Http: Send + Sync {
-    /// One request, with all of its answer.
+    /// Sends one request and gives its whole answer.
     fn fetch(&self, request: HttpRequest) -> CapabilityFuture<Result<HttpAnswer, FetchError>>;
 
-    /// The same, for somebody who sees the answer as it comes, where this way out can show it so.
+    /// The same for a watcher that sees the answer as it arrives, where the implementation can show it so.
     fn fetch_watched(
         &self,
         request: HttpRequest,
@@ -28,19 +28,19 @@ pub trait Http: Send + Sync {
     }
 }
 
-/// Sees an answer while it comes.
+/// Sees an answer while it arrives.
 pub trait AnswerWatcher: Send + Sync {
-    /// Its headers, before everything else.
+    /// The answer's headers, before everything else.
     fn headers(&self, _headers: &[(String, String)]) {}
 
-    /// Its status and its `Content-Type`, before its body.
+    /// The answer's status and `Content-Type`, before its body.
     fn began(&self, status: u16, content_type: Option<&str>);
 
-    /// Bytes of its body, in their order and within the limits of the way out.
+    /// Bytes of the body, in their order and within the limits of the implementation.
     fn came(&self, bytes: &[u8]);
 }
 
-/// What is asked of a web service. `Debug` shows neither its path nor its headers and body: keys and content travel there.
+/// A request to a web service. `Debug` shows neither its path nor its headers and body: they carry keys and content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpRequest {
     pub method: String,
@@ -48,17 +48,17 @@ pub struct HttpRequest {
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// From now to the end of the answer.
+    /// Milliseconds from now to the end of the answer.
     pub timeout_ms: u64,
     pub redirects: Redirects,
 }
 
-/// What becomes of an answer that names another place.
+/// The treatment of an answer that redirects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redirects {
-    /// Asked there, where that is allowed, too.
+    /// The redirect is followed, if its target is allowed, too.
     Follow,
-    /// Given as it is.
+    /// The answer is returned as it is.
     Keep,
 }
 
@@ -90,13 +90,13 @@ impl HttpRequest {
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpAnswer {
     pub status: u16,
-    /// Where it came from in the end.
+    /// The final address, after redirects.
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Result<Vec<u8>, IncompleteBody>,
 }
 
-/// A body whose end did not come. The status tells all the same what became of the request.
+/// A body whose end did not arrive. The status still shows the request's outcome.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IncompleteBody {
     pub beginning: Vec<u8>,
@@ -127,21 +127,21 @@ fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
     Some(&found.1)
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
-    /// Not allowed, or no request at all. Nothing was sent.
+    /// Not allowed, or no valid request. Nothing was sent.
     #[error("{0}")]
     Refused(String),
     /// Nothing was sent.
     #[error("{0}")]
     Unreachable(String),
-    /// It may have arrived, and nobody knows what became of it.
+    /// The request may have arrived, and its outcome is unknown.
     #[error("{0}")]
     Unanswered(String),
 }
 
-/// What a world offers in which nobody may go out.
+/// The HTTP of a world without outside requests.
 pub(super) struct NoHttp;
 
 impl Http for NoHttp {
@@ -152,15 +152,15 @@ impl Http for NoHttp {
 }
 
 impl Context {
-    /// Milliseconds until nobody waits for the attempt any more. No request begins after that.
+    /// Milliseconds until the session stops waiting for the attempt. No request begins after that.
     pub fn left_ms(&self) -> u64 {
         self.deadline_unix_ms
             .saturating_sub(self.world.now_unix_ms())
     }
 
-    /// One request on behalf of this attempt: within its time, and, where it may change something for an effect, with a key in the
-    /// header `Idempotency-Key` unless it says another. Each such request of a run has a key of its own, and the same one when the
-    /// run is repeated.
+    /// Sends one request of this attempt, within its time. A request that may change something for an effect gets a key in the header
+    /// `Idempotency-Key`, unless it sets one itself. Each such request of a run has its own key, and the same key when the run is
+    /// repeated.
     pub fn fetch(
         &self,
         mut request: HttpRequest,
@@ -186,7 +186,7 @@ impl Context {
     }
 }
 
-/// How many equal requests were made, by the hash of what a request is.
+/// The number of equal requests made, by the hash of the request.
 type Made = BTreeMap<[u8; 32], u32>;
 
 /// The requests of one run that may change something.
@@ -200,12 +200,12 @@ impl Default for RunWrites {
 }
 
 impl RunWrites {
-    /// For a run that has no effect, and so no keys.
+    /// For a run without an effect, and so without keys.
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// The key of the next request: of the effect, of what the request is, and of how many equal ones the run has made before.
+    /// The key of the next request: over the effect, the request, and the number of equal requests that the run made before.
     fn key(&self, effect_id: &EffectId, request: &HttpRequest) -> Option<String> {
         let mut hasher = Sha256::new();
         let method = request.method.to_ascii_uppercase();

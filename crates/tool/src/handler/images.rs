@@ -1,11 +1,11 @@
-//! Making pictures as tools see it: what is asked for, and what comes back. Knows no service.
+//! Making pictures as tools see it: the request and the answer. Knows no service.
 
 use super::{CapabilityFuture, ServiceError};
 use serde::Deserialize;
 
-/// What makes pictures.
+/// A service that makes pictures.
 pub trait Images: Send + Sync {
-    /// Makes pictures of a prompt: one at least, where it works.
+    /// Makes pictures of a prompt; at least one on success.
     fn generate(
         &self,
         request: ImageRequest,
@@ -16,9 +16,9 @@ pub trait Images: Send + Sync {
 pub struct ImageRequest {
     pub prompt: String,
     pub aspect_ratio: AspectRatio,
-    /// Pictures that are asked for.
+    /// The number of pictures asked for.
     pub count: usize,
-    /// From now to the end of the answer.
+    /// Milliseconds from now to the end of the answer.
     pub timeout_ms: u64,
 }
 
@@ -38,7 +38,7 @@ pub enum AspectRatio {
 }
 
 impl AspectRatio {
-    /// As arguments write it.
+    /// The ratio as arguments write it.
     pub fn text(self) -> &'static str {
         match self {
             Self::Square => "1:1",
@@ -52,17 +52,17 @@ impl AspectRatio {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneratedImages {
-    /// Files of the type that [`picture_type`](super::picture_type) reads from their bytes.
+    /// The files, of the types that [`picture_type`](super::picture_type) reads from their bytes.
     pub pictures: Vec<Vec<u8>>,
     /// The service and its model, for people.
     pub service: String,
-    /// Whether nothing of the prompt is in the pictures.
+    /// Whether the pictures show nothing of the prompt.
     pub is_placeholder: bool,
-    /// Why there are fewer pictures than were asked for.
+    /// The reason why there are fewer pictures than asked for.
     pub shortfall: Option<ServiceError>,
 }
 
-/// What a world offers in which nothing makes pictures.
+/// The images of a world in which nothing makes pictures.
 pub(super) struct NoImages;
 
 impl Images for NoImages {

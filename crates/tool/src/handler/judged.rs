@@ -1,11 +1,11 @@
-//! The depth of what a handler brought back. Knows no tool.
+//! Checks the depth of a handler's result. Knows no tool.
 
 use super::{Cause, Failure, HandlerResult, Loss};
 use crate::depth::{DEPTH_MAX, dismantle, is_too_deep};
 use crate::intent::Intent;
 
-/// A result that is no deeper than it may be. A failure that is deeper is that of a broken handler; of a call that worked, what is
-/// too deep is left out.
+/// A result within the depth limit. A failure that is too deep becomes that of a broken handler; a success loses the parts that are too
+/// deep.
 pub fn judged(mut result: HandlerResult) -> HandlerResult {
     let mut is_deep = false;
     let intents = match &mut result {

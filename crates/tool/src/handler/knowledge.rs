@@ -1,4 +1,4 @@
-//! The knowledge base as tools see it: what is asked of it, and what it answers. Knows no engine.
+//! The knowledge base as tools see it: requests and answers. Knows no engine.
 
 use super::CapabilityFuture;
 use crate::id::UserId;
@@ -23,7 +23,7 @@ pub trait Knowledge: Send + Sync {
     fn facets(&self) -> Facets;
 }
 
-/// Who asks.
+/// The user who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnowledgeReader {
     pub user_id: UserId,
@@ -31,7 +31,7 @@ pub struct KnowledgeReader {
 }
 
 impl From<UserId> for KnowledgeReader {
-    /// One of whom nothing was proven.
+    /// A reader without proven rights.
     fn from(user_id: UserId) -> Self {
         Self {
             user_id,
@@ -50,10 +50,10 @@ pub struct Facets {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchRequest {
     pub query: String,
-    /// `None` searches the namespace that the knowledge base has as its default.
+    /// `None` searches the default namespace of the knowledge base.
     pub namespace: Option<String>,
     pub record_type: Option<String>,
-    /// All of them must be on the record.
+    /// The tags; a record needs all of them.
     pub tags: Vec<String>,
     /// RFC 3339, inclusive.
     pub updated_from: Option<String>,
@@ -62,20 +62,20 @@ pub struct SearchRequest {
     pub top_k: usize,
     pub snippets: bool,
     pub reader: KnowledgeReader,
-    /// How long a search may take depends on whether somebody listens.
+    /// The mode: in voice a search may take less time.
     pub mode: Mode,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchAnswer {
     pub hits: Vec<Hit>,
-    /// How the answer was found: `lexical`, `dense` or `hybrid`.
+    /// The way in which the hits were found: `lexical`, `dense` or `hybrid`.
     pub retrieval: String,
-    /// The embedding model, where one took part.
+    /// The embedding model, if one was used.
     pub model: Option<String>,
-    /// Why `retrieval` is less than the knowledge base has: `dense_timeout` or `dense_unavailable`.
+    /// The reason why `retrieval` is below the best of the knowledge base: `dense_timeout` or `dense_unavailable`.
     pub degraded: Option<String>,
-    /// Where nothing was found: other namespaces that the user may read and that have records with words of the question.
+    /// Without hits: other namespaces that the user may read and whose records have words of the question.
     pub other_namespaces: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ pub struct Record {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KnowledgeError {
-    /// Lists the ones that the caller may see, in alphabetical order.
+    /// Lists the namespaces that the caller may see, in alphabetical order.
     #[error("there is no namespace {name:?}{}", there_are(readable))]
     UnknownNamespace { name: String, readable: Vec<String> },
     #[error("{0}")]
@@ -136,7 +136,7 @@ pub enum KnowledgeError {
     Unavailable(String),
 }
 
-/// Names in an error, which is to stay short.
+/// The most names in an error, which has to be short.
 const NAMED_MAX: usize = 10;
 
 fn there_are(names: &[String]) -> String {

@@ -6,9 +6,9 @@ use crate::id::{ConversationId, UserId};
 use crate::sensitive::Sensitive;
 use serde_json::Value;
 
-/// What a conversation keeps of its calls.
+/// The calls that a conversation keeps.
 pub trait CallMemory: Send + Sync {
-    /// Calls of a conversation of this user, the newest first. None of a conversation that is another's, or is not known.
+    /// Calls of a conversation of this user, the newest first. Empty for a conversation of another user, and for an unknown one.
     fn calls(
         &self,
         request: CallsRequest,
@@ -18,18 +18,18 @@ pub trait CallMemory: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallsRequest {
     pub conversation_id: ConversationId,
-    /// Who asks.
+    /// The user who asks.
     pub user_id: UserId,
     pub wanted: WantedCalls,
 }
 
-/// Which calls are asked for.
+/// The calls that are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WantedCalls {
     Newest {
-        /// Of this tool alone.
+        /// The only tool whose calls are wanted.
         tool: Option<String>,
-        /// Of every tool but this one, where none is named.
+        /// The tool to leave out where `tool` is `None`.
         but: String,
         calls_max: usize,
     },
@@ -37,21 +37,21 @@ pub enum WantedCalls {
     One(String),
 }
 
-/// A call that has its answer, as the model read it.
+/// A call with an answer, as the model read it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EarlierCall {
-    /// By which it is named within its conversation.
+    /// The call's id within its conversation.
     pub id: String,
     pub tool: String,
     pub turn: u64,
     pub at_unix_ms: u64,
-    /// `None` where the tool has sensitive ones, or nobody could read them.
+    /// `None` where the tool has sensitive arguments, or they could not be read.
     pub arguments: Option<Sensitive<Value>>,
     /// `data` of a call that worked, else `message`.
     pub result: Sensitive<Value>,
     pub error: Option<ErrorType>,
     pub duration_ms: u64,
-    /// It holds what others wrote.
+    /// Whether the result holds external content.
     pub is_external: bool,
 }
 

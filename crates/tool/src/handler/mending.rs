@@ -1,4 +1,4 @@
-//! Reads answers that are no sound JSON: replaces what JSON cannot hold, and says what the beginning of a text states although its
+//! Reads answers that are no sound JSON: replaces the parts that JSON cannot hold, and reads the facts at the beginning of a text whose
 //! rest cannot be read. Knows no handler.
 
 use serde::Deserializer;
@@ -19,16 +19,16 @@ const NO_NUMBERS: [&[u8]; 9] = [
     b"undefined",
 ];
 
-/// A text with everything replaced in it that JSON cannot hold.
+/// A text in which every part that JSON cannot hold was replaced.
 #[derive(Debug, PartialEq)]
 pub struct Mended {
     pub text: String,
-    /// Characters and numbers that are gone.
+    /// The number of replaced characters and numbers.
     pub replaced: usize,
 }
 
 impl Mended {
-    /// Words for the model about it.
+    /// Words for the model about the replacements.
     pub fn words(&self) -> Option<String> {
         (self.replaced > 0).then(|| {
             format!(
@@ -39,8 +39,8 @@ impl Mended {
     }
 }
 
-/// Half characters and bytes that are no UTF-8 become U+FFFD, numbers that are none become null, and control characters are
-/// escaped. What else is wrong stays so.
+/// Replaces half characters and bytes that are no UTF-8 by U+FFFD, and invalid numbers by null, and escapes control characters. Other
+/// errors stay.
 pub fn mend(text: &[u8]) -> Mended {
     let mut replaced = 0;
     let mut sound = String::with_capacity(text.len());
@@ -66,7 +66,7 @@ pub fn mend(text: &[u8]) -> Mended {
 }
 
 impl Mended {
-    /// Adds text that is in no string.
+    /// Adds text between strings.
     fn add_between(&mut self, text: &str) {
         let is_of_word = |letter: char| letter.is_ascii_alphanumeric() || "+-._".contains(letter);
         let mut rest = text;
@@ -87,7 +87,7 @@ impl Mended {
         self.text.push_str(rest);
     }
 
-    /// Adds the rest of a string with its end, and returns what stands behind it.
+    /// Adds the rest of a string with its end, and returns the text behind it.
     fn add_string<'a>(&mut self, text: &'a str) -> &'a str {
         let mut letters = text.char_indices();
         while let Some((at, letter)) = letters.next() {
@@ -136,13 +136,13 @@ fn unit(text: &str) -> Option<u16> {
 pub struct Glance {
     /// Whether it is a message of JSON-RPC.
     pub is_message: bool,
-    /// The call that a message is of: its `id`, or of a request `call` of its parameters.
+    /// The number of the call that a message belongs to: its `id`, or for a request `call` of its parameters.
     pub call: Option<u64>,
     /// `ok` of the outermost object, or of its `result`.
     pub ok: Option<bool>,
 }
 
-/// Reads as far as it can.
+/// Reads as far as possible.
 pub fn glance(text: &[u8]) -> Glance {
     let mut seen = Seen::default();
     // An error says that the rest cannot be read.
@@ -168,7 +168,7 @@ struct Seen {
     ok: Option<bool>,
 }
 
-/// Takes its members from an object, and from its `result` and `params`.
+/// Reads the members of an object, and of its `result` and `params`.
 struct Members<'a>(&'a mut Seen, Place);
 
 #[derive(Clone, Copy)]

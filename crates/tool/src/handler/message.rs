@@ -1,4 +1,4 @@
-//! What a handler says before it ends, and how much room that takes.
+//! The messages of a handler before it ends, and their size.
 
 use crate::depth::{dismantle, is_too_deep};
 use crate::sensitive::Sensitive;
@@ -20,11 +20,11 @@ pub enum HandlerMessage {
         message: String,
         fraction: Option<f64>,
     },
-    /// `output`: a piece of what the call is going to bring, for the client. No model reads it.
+    /// `output`: a piece of the call's later result, for the client. No model reads it.
     Output(Value),
-    /// A capability has given the call what others wrote. What it brings back counts as external content.
+    /// A capability gave the call external content. The call's result counts as external content.
     External,
-    /// `callTool`: another tool is to run on behalf of the call. Its answer goes to the handler that waits under this number.
+    /// `callTool`: another tool is to run on behalf of the call. The handler waits for its answer under this number.
     CallTool {
         reply: ReplyNumber,
         tool: Arc<str>,
@@ -32,7 +32,7 @@ pub enum HandlerMessage {
     },
 }
 
-/// Which answer a handler waits for, within its session.
+/// The number of an answer that a handler waits for, unique in its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ReplyNumber(pub u64);
@@ -65,7 +65,7 @@ impl HandlerMessage {
         None
     }
 
-    /// The bytes that it takes in memory, about.
+    /// The bytes that the message takes in memory, approximately.
     pub fn bytes(&self) -> usize {
         let inside = match self {
             Self::Client(value) | Self::Output(value) => value_bytes(value),

@@ -1,9 +1,9 @@
-//! What a client says of the page that its user is on. Nobody has checked that it is true.
+//! The user's page as a client reports it. The report is not verified.
 
 use crate::sensitive::Sensitive;
 use serde::Deserialize;
 
-/// Characters of an address and of a title.
+/// The most characters of an address and of a title.
 const URL_CHARACTERS_MAX: usize = 2_000;
 const TITLE_CHARACTERS_MAX: usize = 300;
 
@@ -18,11 +18,11 @@ pub struct Page {
 }
 
 impl Page {
-    /// The page as it was sent, if it says something.
+    /// The page as it was sent, if it holds any text.
     ///
     /// # Errors
     ///
-    /// A text is too long or holds control characters, or the address is none of the web.
+    /// A text is too long or holds control characters, or the address is no web address.
     pub fn checked(self) -> Result<Option<Self>, String> {
         let url = said(self.url, "url", URL_CHARACTERS_MAX)?;
         let title = said(self.title, "title", TITLE_CHARACTERS_MAX)?;

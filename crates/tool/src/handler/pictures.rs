@@ -1,5 +1,5 @@
-//! Pictures that a handler wrote into its answer in base64: as data URIs, and as content blocks in the form of MCP. They are taken out of the
-//! data, so that no model reads base64. Knows no place where pictures are kept.
+//! Pictures that a handler wrote into its answer in base64: as data URIs, and as content blocks in the form of MCP. They are taken out of
+//! the data, so that no model reads base64. Does not know where pictures are kept.
 
 use super::{ContentPart, Loss, Success};
 use crate::data::Data;
@@ -7,16 +7,16 @@ use memchr::memmem;
 use serde_json::{Map, Value};
 use std::mem;
 
-/// Pictures of one answer that are shown.
+/// The most pictures of one answer that are shown.
 const SHOWN_MAX: usize = 8;
-/// What stands before the base64 of a data URI, in letters of any case.
+/// The mark before the base64 of a data URI, in upper or lower case.
 const BASE64: &str = ";base64,";
 const SCHEME: &str = "data:";
-/// Characters of the head of a data URI; more are none.
+/// The most characters in the head of a data URI.
 const HEAD_MAX: usize = 256;
-/// Characters of base64 within a longer text that are taken for a file.
+/// The fewest characters of base64 within a longer text that count as a file.
 const WITHIN_MIN: usize = 64;
-/// Characters of a type that are said.
+/// The most characters of a type that are shown.
 const TYPE_MAX: usize = 64;
 
 /// The type of a picture that models and browsers show, by its first bytes.
@@ -31,7 +31,7 @@ pub fn picture_type(bytes: &[u8]) -> Option<&'static str> {
     is_webp.then_some("image/webp")
 }
 
-/// Whether an answer may hold base64 that is to be taken out. `false` is certain.
+/// Whether an answer may hold base64 that must be taken out. `false` is certain.
 pub fn may_hold_pictures(success: &Success) -> bool {
     let is_data = |part: &ContentPart| {
         let ContentPart::Image { url, .. } = part;
@@ -50,7 +50,7 @@ fn may_hold(data: &Data) -> bool {
     mark_in(bytes).is_some() || signs.iter().any(has)
 }
 
-/// Where the first mark of base64 begins.
+/// The position of the first base64 mark.
 fn mark_in(bytes: &[u8]) -> Option<usize> {
     let (word, end) = BASE64.split_at(5);
     memmem::find_iter(bytes, end.as_bytes()).find_map(|at| {
@@ -69,8 +69,8 @@ fn holds(value: &Value) -> bool {
     }
 }
 
-/// Takes all base64 of files out of an answer. In its place stands what it was, and whether it is shown. `keep` is given the base64
-/// of each picture, and gives the part that shows it, if it could be kept.
+/// Replaces all base64 of files in an answer by words: the kind of file, and whether it is shown. `keep` gets the base64 of each picture,
+/// and returns the part that shows it, if it could be kept.
 pub fn take_pictures(success: &mut Success, keep: &mut dyn FnMut(&str) -> Option<ContentPart>) {
     let mut taker = Taker {
         keep,
@@ -107,7 +107,7 @@ struct Taker<'k> {
 }
 
 impl Taker<'_> {
-    /// What is said in the place of a file, and whether it is shown.
+    /// The words in place of a file, and whether it is shown.
     fn take(&mut self, mime_type: &str, base64: &str) -> (String, bool) {
         let is_picture = mime_type.starts_with("image/");
         let kept = match is_picture && self.room > 0 {
@@ -133,7 +133,7 @@ impl Taker<'_> {
         (format!("[{noun} {name}, {kilobytes} kB, {fate}]"), is_shown)
     }
 
-    /// Whether anything was replaced.
+    /// Whether any file was replaced.
     fn replace(&mut self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => match self.replaced(text) {
@@ -169,7 +169,7 @@ impl Taker<'_> {
         }
     }
 
-    /// The text with words in the place of each data URI in it; `None` where it holds none.
+    /// The text with each of its data URIs replaced by words; `None` where it holds none.
     fn replaced(&mut self, text: &str) -> Option<String> {
         if let Some((mime_type, base64)) = head_of(text) {
             return Some(self.take(mime_type, base64).0);
@@ -197,7 +197,7 @@ impl Taker<'_> {
     }
 }
 
-/// Type and base64 of a text that is wholly a data URI, well written or not.
+/// The type and base64 of a text that is one data URI, valid or not.
 fn head_of(text: &str) -> Option<(&str, &str)> {
     let text = text.trim();
     let begins = text.get(..SCHEME.len());
@@ -215,7 +215,7 @@ fn head_of(text: &str) -> Option<(&str, &str)> {
     Some((type_in(&head[SCHEME.len()..]), base64))
 }
 
-/// Where the last data URI in it may begin.
+/// The position where the last data URI may begin.
 fn scheme_in(head: &str) -> Option<usize> {
     let colons = head.rmatch_indices(':').map(|(at, colon)| at + colon.len());
     let mut begins = colons.filter_map(|end| end.checked_sub(SCHEME.len()).map(|at| (at, end)));
@@ -226,7 +226,7 @@ fn scheme_in(head: &str) -> Option<usize> {
     begins.find(is_scheme).map(|(at, _)| at)
 }
 
-/// Whether this may stand before the base64 of a data URI that is a part of a text.
+/// Whether a text can be the head of a data URI inside a longer text.
 fn is_head(head: &str) -> bool {
     head.len() <= HEAD_MAX && head.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -240,7 +240,7 @@ fn type_in(head: &str) -> &str {
     }
 }
 
-/// The bytes of base64 at the beginning of a text, over the ends of wrapped lines.
+/// The length in bytes of the base64 at the beginning of a text, across line breaks.
 fn base64_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut length = 0;
@@ -249,7 +249,7 @@ fn base64_length(text: &str) -> usize {
             .iter()
             .take_while(|byte| is_base64(**byte))
             .count();
-        // A padded end is the end.
+        // Padding ends the base64.
         if bytes[..length].ends_with(b"=") {
             return length;
         }
@@ -270,8 +270,8 @@ fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+/-_=".contains(&byte)
 }
 
-/// The member of a content block that is a file in base64, with the file's type and the base64: `image`, `audio` and embedded resources
-/// of MCP, and the sources of pictures that other services write.
+/// The member of a content block that holds a file in base64, with the file's type and the base64: `image`, `audio` and embedded
+/// resources of MCP, and picture sources of other services.
 fn block_of(members: &Map<String, Value>) -> Option<(&'static str, &str, &str)> {
     let text = |name: &str| members.get(name).and_then(Value::as_str);
     let mime_type = ["mimeType", "mime_type", "media_type", "mediaType"]
@@ -283,7 +283,7 @@ fn block_of(members: &Map<String, Value>) -> Option<(&'static str, &str, &str)> 
     }
     let data = text("data").filter(|data| head_of(data).is_none())?;
     match (text("type")?, mime_type) {
-        // An address is no base64, and neither are words; a broken picture is neither.
+        // An address or words are no base64; neither is a broken picture.
         ("image", Some(mime_type)) if !data.contains([' ', ':']) => Some(("data", mime_type, data)),
         ("image", None) if is_whole(data) => Some(("data", "image/*", data)),
         ("audio" | "base64", Some(mime_type)) if is_whole(data) => Some(("data", mime_type, data)),
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Takes out, and keeps what begins like a picture.
+    /// Takes out all pictures, and keeps the base64 that begins like a PNG.
     fn taken(data: &Value, content: Vec<ContentPart>) -> (Value, usize, Option<String>) {
         let mut results = [Data::from(data.clone()), Data::of(data).unwrap()].map(|data| {
             let mut success = Success {

@@ -1,6 +1,5 @@
-//! The JSON form of a ToolResponse as a handler writes it that is no Rust: a script, a worker, a web service. Whatever is not
-//! of the contract becomes a broken handler, but for an answer that says that the call worked: that stays true whatever else cannot
-//! be read of it.
+//! The JSON form of a ToolResponse from a handler outside Rust: a script, a worker, a web service. A text that breaks the contract makes
+//! a broken handler. Exception: an answer that reports success stays a success, whatever else of it cannot be read.
 
 use super::mending::{Mended, glance, mend};
 use super::{Cause, ContentPart, Failure, HandlerResult, Loss, Report, Success};
@@ -14,9 +13,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Characters of a handler's own words that go into the log.
+/// The most characters of a handler's own words in the log.
 const QUOTED_MAX: usize = 40;
-/// Characters of a handler's own words about what its answer lacks.
+/// The most characters of a handler's own words about missing parts of its answer.
 const LOSS_MAX: usize = 200;
 
 #[derive(Deserialize)]
@@ -43,7 +42,7 @@ struct MetaForm {
     response_schema_version: Option<String>,
     /// Words about replaced or omitted values.
     cut: Option<String>,
-    /// Why the result of a call that worked is not here.
+    /// The reason why the result of a successful call is missing.
     problem: Option<String>,
 }
 
@@ -100,17 +99,17 @@ fn even_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Data>,
     Data::deserialize(deserializer).map(Some)
 }
 
-/// Reads what a handler answered. An answer that says that the call worked is a success, with a note of what cannot be kept of it.
+/// Reads a handler's answer. An answer that reports success is a success, with a note of the parts that cannot be kept.
 ///
 /// # Errors
 ///
-/// The failure that it reports; and [`Cause::Broken`] for everything else that is no ToolResponse.
+/// The failure that the answer reports; [`Cause::Broken`] for every other text that is no ToolResponse.
 pub fn read_response(text: &[u8]) -> HandlerResult {
     let strict = serde_json::from_slice::<Form>(text);
     let problem = match strict.map(Form::result) {
         Ok(Ok(result)) => return result,
         Ok(Err(breach)) => breach,
-        // The parser's words about a wrong type quote the value, which may be a user's.
+        // The parser's message about a wrong type quotes the value, which may be a user's.
         Err(error) if error.is_data() => format!(
             "the answer is no ToolResponse: a member has another type than the contract says, before column {}",
             error.column()
@@ -127,7 +126,7 @@ pub fn read_response(text: &[u8]) -> HandlerResult {
     }
 }
 
-/// Says what was replaced in the text of an answer.
+/// Adds a note of the replaced parts of an answer's text.
 pub fn noted(result: HandlerResult, mended: &Mended) -> HandlerResult {
     result.map(|success| match mended.words() {
         Some(words) => success.with_loss(Loss::replaced(words)),
@@ -135,7 +134,7 @@ pub fn noted(result: HandlerResult, mended: &Mended) -> HandlerResult {
     })
 }
 
-/// The readable parts of an answer that says that the call worked.
+/// The readable parts of an answer that reports success.
 fn worked(text: &[u8]) -> Option<Success> {
     let Ok(parts) = serde_json::from_slice::<Parts<'_>>(text) else {
         return (glance(text).ok == Some(true)).then(Success::default);
@@ -170,7 +169,7 @@ fn worked(text: &[u8]) -> Option<Success> {
 }
 
 impl Form {
-    /// The result that it states; `Err` says how it breaks the contract.
+    /// The result that the answer states; `Err` tells how it breaks the contract.
     fn result(self) -> Result<HandlerResult, String> {
         let loss = self.meta.as_ref().and_then(MetaForm::loss);
         let version = self.meta.and_then(|meta| meta.response_schema_version);
@@ -208,7 +207,7 @@ impl Form {
 
 impl ErrorForm {
     fn cause(self) -> Cause {
-        // The handler itself says that it is broken. Its words are for operators, as those of an exception are.
+        // The handler reports that it is broken. Its message is for operators, like that of an exception.
         if self.error_type == ErrorType::Internal.code() {
             let said = self.message.unwrap_or_default();
             return Cause::Broken(format!("the handler reports INTERNAL: {said}"));
@@ -243,7 +242,7 @@ impl ErrorForm {
     }
 }
 
-/// What is below nothing, or no number, says nothing.
+/// Milliseconds as an integer; `None` for a negative value or NaN.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -260,12 +259,12 @@ fn broken(problem: impl Into<String>) -> Failure {
     }
 }
 
-/// The beginning of a handler's words about its own answer.
+/// The beginning of a handler's message about its own answer.
 fn brief(words: &str) -> String {
     words.chars().take(LOSS_MAX).collect()
 }
 
-/// The beginning of somebody's words on one line.
+/// The beginning of a text, on one line.
 fn quoted(text: &str) -> String {
     let shown: String = text.chars().take(QUOTED_MAX).collect();
     format!("{shown:?}")

@@ -1,11 +1,11 @@
-//! Searching the web as tools see it: what is asked, and what is found. Knows no service.
+//! Web search as tools see it: the request and the results. Knows no service.
 
 use super::{CapabilityFuture, ServiceError};
 use serde::Deserialize;
 
-/// What searches the web.
+/// A service that searches the web.
 pub trait WebSearch: Send + Sync {
-    /// The pages that were found, the best first.
+    /// The pages found, the best first.
     fn search(
         &self,
         request: WebSearchRequest,
@@ -16,9 +16,9 @@ pub trait WebSearch: Send + Sync {
 pub struct WebSearchRequest {
     pub query: String,
     pub results_max: usize,
-    /// Only pages that are no older.
+    /// The greatest age of the pages.
     pub freshness: Option<Freshness>,
-    /// From now to the end of the answer.
+    /// Milliseconds from now to the end of the answer.
     pub timeout_ms: u64,
 }
 
@@ -36,22 +36,22 @@ pub struct WebSearchAnswer {
     /// The service, for people.
     pub service: String,
     pub results: Vec<WebResult>,
-    /// What a search model says by these results; none where it names no page.
+    /// A search model's summary of these results; `None` where it cites no page.
     pub summary: Option<String>,
 }
 
-/// A page as the service describes it: text of strangers, without markup and of bounded length.
+/// A page as the service describes it: external text, without markup and of bounded length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebResult {
     /// `http://` or `https://`.
     pub url: String,
     pub title: String,
     pub snippet: Option<String>,
-    /// When the page was published or changed, as the service writes it.
+    /// The time when the page was published or changed, as the service writes it.
     pub published: Option<String>,
 }
 
-/// What a world offers in which nothing searches the web.
+/// The web search of a world without any.
 pub(super) struct NoWebSearch;
 
 impl WebSearch for NoWebSearch {

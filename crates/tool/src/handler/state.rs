@@ -1,4 +1,4 @@
-//! The values that handlers keep for a conversation, as a call is given them, and which keys they may have. Knows no other rule about
+//! The values that handlers keep for a conversation, as a call gets them, and the keys that they may have. Knows no other rule about
 //! them.
 
 use crate::sensitive::Sensitive;
@@ -7,10 +7,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Characters of a key.
+/// The most characters of a key.
 const KEY_CHARACTERS_MAX: usize = 63;
 
-/// Whether a tool may declare a value of this key: a letter, then letters, digits and underscores.
+/// Whether a tool may declare a value with this key: a letter, then letters, digits and underscores.
 pub fn is_state_key(key: &str) -> bool {
     let mut bytes = key.bytes();
     key.len() <= KEY_CHARACTERS_MAX
@@ -20,7 +20,7 @@ pub fn is_state_key(key: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Values by their keys, as they were at one moment. A clone shares them.
+/// Values by their keys, as of one moment. Clones share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StateValues(Sensitive<Arc<BTreeMap<Arc<str>, Value>>>);
@@ -42,7 +42,7 @@ impl StateValues {
         self.all().is_empty()
     }
 
-    /// The same with one value more, or another one; without it where there is none. Earlier clones keep what they have.
+    /// Adds or replaces a value; `None` removes it. Earlier clones keep theirs.
     pub fn set(&mut self, key: Arc<str>, value: Option<Value>) {
         let values = Arc::make_mut(&mut self.0.0);
         match value {

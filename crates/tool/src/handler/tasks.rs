@@ -1,4 +1,4 @@
-//! Tasks as tools see them: calls that nobody waits for, whose ends are told apart. Knows no ledger.
+//! Tasks as tools see them: calls in the background, whose ends are reported separately. Knows no ledger.
 
 use super::CapabilityFuture;
 use crate::id::{ClientId, ConversationId, EffectId, UserId};
@@ -8,21 +8,21 @@ use std::sync::Arc;
 
 /// The tasks of users.
 pub trait Tasks: Send + Sync {
-    /// One task; `None` of another user's, or of one that nobody knows.
+    /// One task; `None` for a task of another user, and for an unknown one.
     fn find(
         &self,
         asker: TaskAsker,
         id: EffectId,
     ) -> CapabilityFuture<Result<Option<TaskFacts>, TasksUnavailable>>;
 
-    /// The user's tasks, the one that began last first, at most `tasks_max`.
+    /// The user's tasks, the latest begun first, at most `tasks_max`.
     fn list(
         &self,
         asker: TaskAsker,
         wanted: ListedTasks,
     ) -> CapabilityFuture<Result<TaskList, TasksUnavailable>>;
 
-    /// Has a task stopped where it can be; what it is then, and what came of it. `None` as for [`Tasks::find`].
+    /// Requests a task's cancellation; the task afterwards, and the outcome of the request. `None` as for [`Tasks::find`].
     fn cancel(
         &self,
         asker: TaskAsker,
@@ -30,7 +30,7 @@ pub trait Tasks: Send + Sync {
     ) -> CapabilityFuture<Result<Option<(TaskFacts, TaskCancel)>, TasksUnavailable>>;
 }
 
-/// Whose tasks are meant: those of the user of a conversation. Where nobody owns the conversation, those of it alone.
+/// Whose tasks are meant: those of the conversation's user; where the conversation has no owner, those of the conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskAsker {
     pub conversation_id: ConversationId,
@@ -40,7 +40,7 @@ pub struct TaskAsker {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedTasks {
-    /// Leave those out that have ended.
+    /// Whether tasks that have ended are left out.
     pub only_running: bool,
     pub tasks_max: usize,
 }
@@ -48,18 +48,18 @@ pub struct ListedTasks {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskList {
     pub tasks: Vec<TaskFacts>,
-    /// There are more.
+    /// Whether there are more.
     pub has_more: bool,
 }
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
     Running,
     Done,
-    /// It has definitely not happened.
+    /// The effect has definitely not happened.
     NotDone,
-    /// Nobody knows how it ended.
+    /// The outcome is unknown.
     Unknown,
 }
 
@@ -74,28 +74,28 @@ impl TaskState {
     }
 }
 
-/// What is known of a task.
+/// The known facts of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskFacts {
     /// Its `backgroundTaskId`.
     pub id: EffectId,
     pub tool: String,
     pub state: TaskState,
-    /// Its tool changes nothing.
+    /// Whether its tool changes nothing.
     pub is_read_only: bool,
     pub began_at_unix_ms: u64,
     /// `None` while it runs.
     pub ended_at_unix_ms: Option<u64>,
     pub progress: Option<ToldProgress>,
-    /// The user wanted no more of it.
+    /// Whether the user has asked to stop it.
     pub is_cancel_requested: bool,
-    /// `data` of one that worked, else `message`; `None` before its end, and where it was too long to keep.
+    /// `data` of a successful task, else `message`; `None` before its end, and where it was too long to keep.
     pub result: Option<Sensitive<Value>>,
-    /// The result holds what others wrote.
+    /// Whether the result holds external content.
     pub is_external: bool,
 }
 
-/// How far a task is, in its handler's words.
+/// The progress of a task, in its handler's words.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToldProgress {
     pub message: Sensitive<String>,
@@ -104,14 +104,14 @@ pub struct ToldProgress {
     pub at_unix_ms: u64,
 }
 
-/// What came of a wish to have a task stopped.
+/// The outcome of a cancel request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskCancel {
-    /// Whoever works on it is told to stop.
+    /// The running attempt is told to stop.
     Requested,
-    /// A service has it, and cannot be told: nobody waits for it any more.
+    /// A service has it and cannot be told; its result is no longer awaited.
     GivenUp,
-    /// It had ended before.
+    /// The task had ended before.
     Ended,
 }
 
@@ -120,7 +120,7 @@ pub enum TaskCancel {
 #[error("{0}")]
 pub struct TasksUnavailable(pub String);
 
-/// Those of a world that keeps none.
+/// The tasks of a world that keeps none.
 pub fn no_tasks() -> Arc<dyn Tasks> {
     Arc::new(NoTasks)
 }

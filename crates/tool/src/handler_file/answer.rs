@@ -1,4 +1,4 @@
-//! What the answer of a web service, or its silence, says of a call. Knows no connection.
+//! Turns a web service's answer, or its silence, into the result of a call. Knows no connection.
 
 use super::{DeclaredError, HttpTemplate};
 use crate::error::FailureKind;
@@ -8,9 +8,9 @@ use crate::handler::{
 use crate::retry_after;
 use serde_json::Value;
 
-/// Characters of a service's own words about an error.
+/// The most characters of a service's own message about an error.
 const WORDS_CHARACTERS_MAX: usize = 300;
-/// Members in which services say what is wrong.
+/// The members in which services write their error messages.
 const WORDS: [&str; 6] = [
     "message",
     "error",
@@ -20,7 +20,7 @@ const WORDS: [&str; 6] = [
     "description",
 ];
 
-/// An answer, and how its template reads it.
+/// An answer, and the template that reads it.
 #[derive(Clone, Copy)]
 pub struct Answered<'a> {
     pub template: &'a HttpTemplate,
@@ -30,11 +30,11 @@ pub struct Answered<'a> {
 }
 
 impl Answered<'_> {
-    /// What the call came to.
+    /// The result of the call.
     pub fn result(&self) -> HandlerResult {
         match (self.answer.status, &self.answer.body) {
             (200..=299, Ok(body)) => Ok(self.success(body)),
-            // The status says that it was done, and only the details are lost.
+            // The status shows that the change was made; only the details are lost.
             (200..=299, Err(incomplete)) if self.writes => {
                 Ok(Success::default().with_loss(Loss::breach(incomplete.problem.as_str())))
             }
@@ -46,14 +46,14 @@ impl Answered<'_> {
         }
     }
 
-    /// What became of the effect that was asked about.
+    /// The outcome of the effect that was looked up.
     pub fn finding(&self) -> Finding {
         match (self.answer.status, &self.answer.body) {
             (200..=299, Ok(body)) => {
                 let success = self.success(body);
                 let is_found = success.data.as_ref().is_some_and(|data| !data.is_null());
                 match self.template.result.is_some() && !is_found {
-                    // What was pointed at is not there: a search that found nothing.
+                    // The result pointer finds nothing: the search had no hit.
                     true => Finding::NotHappened,
                     false => Finding::Happened(Box::new(success)),
                 }
@@ -91,7 +91,7 @@ impl Answered<'_> {
     }
 }
 
-/// What an answer that is no success says of a call, where nothing else is declared.
+/// The report for an answer that is no success, where the file declares nothing else.
 pub fn status_failure(answer: &HttpAnswer, writes: bool) -> Report {
     let declared = DeclaredError {
         kind: kind_of(answer.status),
@@ -100,8 +100,8 @@ pub fn status_failure(answer: &HttpAnswer, writes: bool) -> Report {
     report(declared, answer, writes)
 }
 
-/// Whether a status proves by itself that a request has changed nothing. Every other one may stand for a change that was made: a
-/// redirect after a form was taken, a gateway that gave up waiting.
+/// Whether a status alone proves that a request has changed nothing. Every other status may stand for a change that was made: a redirect
+/// after a form was accepted, a gateway that stopped waiting.
 pub(crate) fn is_definite(status: u16) -> bool {
     matches!(
         status,
@@ -135,7 +135,7 @@ fn kind_of(status: u16) -> FailureKind {
     }
 }
 
-/// The body as JSON, where it is JSON or can be made so, else as text; `None` of an empty one.
+/// The body as JSON, mended if needed, else as text; `None` for an empty body.
 fn read(body: &[u8]) -> Option<(Value, Option<Mended>)> {
     if body.trim_ascii().is_empty() {
         return None;
@@ -162,7 +162,7 @@ fn message(answer: &HttpAnswer) -> String {
     }
 }
 
-/// What a service says about an error, where it says it as most do.
+/// A service's message about an error, if it is in one of the usual members.
 fn words(body: &Value) -> Option<&str> {
     let object = body.as_object()?;
     WORDS.iter().find_map(|name| match object.get(*name)? {
@@ -172,7 +172,7 @@ fn words(body: &Value) -> Option<&str> {
     })
 }
 
-/// What a call came to that has no answer. Of a request that may have arrived, nobody knows what became.
+/// The report of a request without an answer. The outcome of a request that may have arrived is unknown.
 pub fn unanswered(error: &FetchError) -> Report {
     let (message, was_sent) = match error {
         FetchError::Refused(_) => ("the request was not allowed", false),

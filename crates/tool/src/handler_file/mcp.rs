@@ -1,6 +1,6 @@
-//! Handlers of the kinds `mcp` and `mcp_resource`: which tool of which MCP server a call goes to, with the definition by which that tool
-//! was imported, and which server's resources and prompts are read. Knows neither where a server is nor how it is spoken to: the
-//! configuration alone says that.
+//! Handlers of the kinds `mcp` and `mcp_resource`: the MCP server and the tool that a call goes to, with the definition by which that tool
+//! was imported, and the server whose resources and prompts are read. Knows neither a server's place nor how to speak to it: only the
+//! configuration has that.
 
 use super::read::HandlerFileReader;
 use crate::json;
@@ -18,17 +18,17 @@ const MCP: [&str; 6] = [
     "timeoutMs",
 ];
 const MCP_RESOURCE: [&str; 3] = ["kind", "server", "timeoutMs"];
-/// Bytes of the name that a server gives a tool.
+/// The most bytes of the name that a server gives a tool.
 const NAME_BYTES_MAX: usize = 1_024;
-/// Members of a definition that no call and no model depends on.
+/// Members of a definition that change nothing for calls and models.
 const LEFT_OUT: [&str; 2] = ["_meta", "icons"];
 
-/// What a `handler.json` of kind `mcp` says.
+/// The content of a `handler.json` of kind `mcp`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct McpHandler {
-    /// Its name in the configuration.
+    /// The server's name in the configuration.
     pub server: String,
-    /// As the server calls it.
+    /// The tool's name at the server.
     pub tool: String,
     pub definition: DefinitionHash,
     /// Milliseconds.
@@ -44,8 +44,8 @@ pub struct McpResourceHandler {
     pub timeout_ms: Option<u64>,
 }
 
-/// The SHA-256 of a tool's definition as its server lists it, over canonical JSON and without what only pictures and tags are
-/// made of. Everything else counts, members that nobody here knows among it.
+/// The SHA-256 of a tool's definition as its server lists it, over canonical JSON and without members that serve only pictures and tags.
+/// All other members count, unknown ones among them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DefinitionHash(String);
 

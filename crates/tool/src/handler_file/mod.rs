@@ -1,5 +1,5 @@
-//! `handler.json`: a handler that is no code of ours. Read and judged when tools are compiled, like a schema; what is sent and
-//! how an answer is read is pure. Knows no socket and no process.
+//! `handler.json`: a handler outside this program. Read and judged when tools are compiled, like a schema; making requests and reading
+//! answers is pure. Knows no socket and no process.
 
 mod answer;
 mod mcp;
@@ -22,7 +22,7 @@ use crate::sensitive::Sensitive;
 use std::collections::{BTreeMap, BTreeSet};
 use template::{BodyTemplate, NamedTemplate, Template};
 
-/// What a `handler.json` says.
+/// The content of a `handler.json`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HandlerFile {
     Http(Box<HttpHandler>),
@@ -32,15 +32,15 @@ pub enum HandlerFile {
     McpResource(McpResourceHandler),
 }
 
-/// One HTTP request a call.
+/// One HTTP request for each call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpHandler {
     pub request: HttpTemplate,
-    /// The header that carries the effect's key; `Idempotency-Key` where none is named.
+    /// The header that carries the effect's key; `Idempotency-Key` where the file names none.
     pub idempotency_header: Option<String>,
-    /// What is asked to find out what became of an effect.
+    /// The request that looks up an effect's outcome.
     pub lookup: Option<HttpTemplate>,
-    /// The connection of the user whose access token goes with each request, as `Authorization`.
+    /// The user's connection whose access token goes with each request, as `Authorization`.
     pub connection: Option<String>,
     /// Milliseconds.
     pub timeout_ms: Option<u64>,
@@ -50,7 +50,7 @@ pub struct HttpHandler {
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpTemplate {
     pub(crate) method: String,
-    /// Scheme, host and port, which hold no place.
+    /// Scheme, host and port, without any place.
     pub(crate) origin: String,
     /// Path and query.
     pub(crate) path: Template,
@@ -59,7 +59,7 @@ pub struct HttpTemplate {
     pub(crate) body: Option<BodyTemplate>,
     /// The JSON pointer of the answer's part that is the call's data.
     pub(crate) result: Option<String>,
-    /// By status, such as `404` or `5xx`.
+    /// The declared errors, by status such as `404` or `5xx`.
     pub(crate) errors: BTreeMap<String, DeclaredError>,
 }
 
@@ -67,17 +67,17 @@ pub struct HttpTemplate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeclaredError {
     pub(crate) kind: FailureKind,
-    /// The author vouches that nothing was done.
+    /// The author guarantees that nothing was done.
     pub(crate) not_done: bool,
 }
 
 impl HttpTemplate {
-    /// `https://host:port`: everywhere that its requests go.
+    /// The origin of all its requests: `https://host:port`.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// The names of the secrets in it, with where they go.
+    /// The names of its secrets, each with the origin that it is sent to.
     fn secret_uses(&self) -> impl Iterator<Item = (&str, &str)> {
         let names = self.secrets().into_iter();
         names.map(|name| (name, self.origin.as_str()))
@@ -95,7 +95,7 @@ pub struct Webhook {
     pub timeout_ms: Option<u64>,
 }
 
-/// A program of the author's own, which lives long and speaks JSON-RPC.
+/// A long-lived program of the author's own that speaks JSON-RPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessHandler {
     /// The program and its arguments.
@@ -107,8 +107,8 @@ pub struct ProcessHandler {
     pub numbers: Numbers,
 }
 
-/// The numbers of a command's language, as far as it tells: the language of JavaScript's and Python's programs and
-/// files. Every other program is taken to read numbers as they are written.
+/// The numbers of a command's language, as far as the command shows it: by the names of JavaScript's and Python's programs and files.
+/// Every other program is assumed to read numbers as they are written.
 pub fn numbers_of(command: &[String]) -> Numbers {
     const DOUBLES: [&str; 10] = [
         "node", "nodejs", "deno", "bun", "bunx", "npm", "npx", "pnpm", "yarn", "tsx",
@@ -123,7 +123,7 @@ pub fn numbers_of(command: &[String]) -> Numbers {
     let is_of = |programs: &[&str], files: &[&str]| {
         names.clone().any(|name| {
             let (stem, ending) = name.rsplit_once('.').unwrap_or((&name, ""));
-            // `python3.12` and `node.exe` are named by what stands before the version or the ending.
+            // The name of `python3.12` and `node.exe` is the part before the version or the ending.
             let program = stem
                 .split('.')
                 .next()
@@ -144,16 +144,16 @@ pub fn numbers_of(command: &[String]) -> Numbers {
     }
 }
 
-/// What the configuration lets handlers have.
+/// The configuration's permissions for handlers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
-    /// Programs of authors may run.
+    /// Whether programs of authors may run.
     pub processes: bool,
-    /// The secrets that there are, and the hosts that each may be sent to.
+    /// The configured secrets, and the hosts that each may be sent to.
     pub secrets: BTreeMap<String, BTreeSet<String>>,
-    /// The MCP servers that there are.
+    /// The configured MCP servers.
     pub mcp_servers: BTreeSet<String>,
-    /// The connections that there are, and the hosts that access tokens of each may be sent to.
+    /// The configured connections, and the hosts that access tokens of each may be sent to.
     pub connections: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -164,8 +164,8 @@ pub struct BoundSecret {
     pub hosts: BTreeSet<String>,
 }
 
-/// Whether a secret that is bound to these hosts may go to an origin, such as `https://api.example.com`. Without a port, the usual
-/// ones are meant.
+/// Whether a secret that is bound to these hosts may go to an origin, such as `https://api.example.com`. A host without a port stands for
+/// the usual ports.
 pub fn may_go_to(hosts: &BTreeSet<String>, origin: &str) -> bool {
     let (scheme, place) = origin.split_once("://").unwrap_or_default();
     let place = place.to_ascii_lowercase();
@@ -193,7 +193,7 @@ impl HandlerFile {
         }
     }
 
-    /// The names of the secrets that it needs, each with the origin that it is sent to.
+    /// The names of the secrets that the handler needs, each with the origin that it is sent to.
     pub fn secrets(&self) -> BTreeSet<(&str, &str)> {
         match self {
             Self::Http(http) => {
@@ -204,7 +204,7 @@ impl HandlerFile {
             Self::Webhook(webhook) => {
                 BTreeSet::from([(webhook.secret.as_str(), webhook.origin.as_str())])
             }
-            // Those of an MCP server are the configuration's, and no file of a tool names them.
+            // The secrets of an MCP server belong to the configuration; tools' files never name them.
             Self::Process(_) | Self::Mcp(_) | Self::McpResource(_) => BTreeSet::new(),
         }
     }

@@ -1,11 +1,11 @@
-//! Answers that come in pieces: NDJSON, and server-sent events. The last piece is the answer, and those before it are shown while the
-//! call runs. Knows no socket.
+//! Answers in pieces: NDJSON, and server-sent events. The last piece is the answer, and earlier pieces are shown while the call runs.
+//! Knows no socket.
 
 use crate::json;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-/// How an answer is cut into pieces.
+/// The form in which an answer is cut into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PieceForm {
     /// One JSON value a line.
@@ -14,23 +14,23 @@ enum PieceForm {
     Events,
 }
 
-/// What ends a stream of events at many services, and says nothing.
+/// The mark that ends a stream of events at many services. It has no content.
 const DONE: &[u8] = b"[DONE]";
 
-/// Reads pieces from an answer as it comes.
+/// Reads pieces from an answer as it arrives.
 #[derive(Debug)]
 pub struct PieceReader {
     form: PieceForm,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived.
     line: Vec<u8>,
-    /// The data of the event that is being read; `None` where it has none yet.
+    /// The data of the current event; `None` where it has none yet.
     event: Option<Vec<u8>>,
-    /// The newest piece. Whether it is the last one, and so the answer, the next one says.
+    /// The newest piece. It is the answer unless another piece follows.
     newest: Option<Vec<u8>>,
 }
 
 impl PieceReader {
-    /// For an answer of this `Content-Type`; `None` for one that comes as a whole.
+    /// A reader for an answer of this `Content-Type`; `None` for an answer that comes as a whole.
     pub fn of(content_type: Option<&str>) -> Option<Self> {
         let kind = content_type?.split(';').next()?.trim().to_ascii_lowercase();
         let form = match kind.as_str() {
@@ -46,7 +46,7 @@ impl PieceReader {
         })
     }
 
-    /// Takes what has come, and gives away each piece that is not the answer.
+    /// Takes bytes as they arrive, and gives away each piece that is not the answer.
     pub fn read(&mut self, mut bytes: &[u8], give: &mut dyn FnMut(Value)) {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             self.line.extend_from_slice(&bytes[..end]);
@@ -57,19 +57,19 @@ impl PieceReader {
         self.line.extend_from_slice(bytes);
     }
 
-    /// What stands for the whole answer once that has come: its last piece. `None` where there is none, or where the stream ends
-    /// within one: a connection that is closed early looks like the end of an answer without a length.
+    /// The answer once the stream has ended: its last piece. `None` without any piece, and where the stream ends within one: a connection
+    /// that is closed early looks like the end of an answer without a length.
     pub fn answer(mut self, give: &mut dyn FnMut(Value)) -> Option<Vec<u8>> {
         let line = std::mem::take(&mut self.line);
         let mut has_no_end = self.take_line(&line, give);
-        // An event whose end did not come is one all the same: many services leave out its last line.
+        // An event without an end still counts: many services leave out the empty line after the last event.
         has_no_end |= self.take_line(b"", give);
-        // What breaks off within a value is no JSON.
+        // A value that was cut off is no JSON.
         let is_whole = |piece: &Vec<u8>| serde_json::from_slice::<IgnoredAny>(piece).is_ok();
         self.newest.filter(|last| !has_no_end || is_whole(last))
     }
 
-    /// Whether a piece ends with it.
+    /// Takes one line; whether it ends a piece.
     fn take_line(&mut self, line: &[u8], give: &mut dyn FnMut(Value)) -> bool {
         match self.form {
             PieceForm::Lines => self.take_piece(line.trim_ascii().to_vec(), give),
@@ -94,7 +94,7 @@ impl PieceReader {
         }
     }
 
-    /// Whether it is one.
+    /// Whether the text is a piece.
     fn take_piece(&mut self, piece: Vec<u8>, give: &mut dyn FnMut(Value)) -> bool {
         if piece.is_empty() || piece == DONE {
             return false;
@@ -106,7 +106,7 @@ impl PieceReader {
     }
 }
 
-/// A piece as it is shown: what it is as JSON, or its text.
+/// A piece as it is shown: as JSON, or else as text.
 fn shown(piece: &[u8]) -> Value {
     json::parse(piece).unwrap_or_else(|_| String::from_utf8_lossy(piece).into())
 }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The pieces and the answer of a body, which comes in parts of so many bytes.
+    /// The pieces and the answer of a body that arrives in parts of `part` bytes.
     fn read(kind: &str, body: &str, part: usize) -> (Vec<Value>, Option<String>) {
         let mut reader = PieceReader::of(Some(kind)).unwrap();
         let mut pieces = Vec::new();
@@ -162,7 +162,7 @@ mod tests {
                 vec![json!([1, 2])],
                 "3",
             ),
-            // What has its end is a piece, whatever follows it.
+            // A piece with its end counts, whatever follows.
             (events, "data: no json\n\n: still", vec![], "no json"),
             (lines, "no json\n  ", vec![], "no json"),
         ] {

@@ -1,4 +1,4 @@
-//! Reads a `handler.json` and reports every problem that it has, with its place and a cure.
+//! Reads a `handler.json` and reports all its problems, each with its place and a cure.
 
 use super::template::{
     self, BodyTemplate, Misspelt, NamedTemplate, Node, Piece, Template, ValueForm, ValueStyle,
@@ -44,7 +44,7 @@ const HTTP: [&str; 12] = [
     "lookup",
     "connection",
 ];
-/// Members of a value of a query or a form that is written in a style of its own.
+/// Members of a query's or form's value that has its own style.
 const STYLED: [&str; 4] = ["value", "style", "explode", "allowReserved"];
 const STYLES: [&str; 5] = [
     "form",
@@ -64,21 +64,21 @@ const COMMAND_PARTS_MAX: usize = 64;
 const CONCURRENCY: u64 = 4;
 const CONCURRENCY_MAX: u64 = 64;
 
-/// What a file is judged by, besides itself.
+/// The facts that a file is judged by, besides its own text.
 pub(crate) struct Judged<'a> {
-    /// The tool's; an empty schema where it could not be read.
+    /// The tool's parameters; an empty schema where they could not be read.
     pub(crate) parameters: &'a Value,
     pub(crate) writes: bool,
-    /// The user is asked before every call.
+    /// Whether the user is asked before every call.
     pub(crate) always_asks: bool,
-    /// The schemas of values of the conversation that the tool declares.
+    /// The schemas of the conversation values that the tool declares.
     pub(crate) state: &'a BTreeMap<String, Value>,
-    /// Of the tool, where it could be read.
+    /// The tool's timeout, where it could be read.
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) permissions: &'a Permissions,
 }
 
-/// `None` where the file could not be read; the report says why. One that is returned may still have errors.
+/// `None` where the file could not be read; the report has the cause. A returned file may still have errors.
 pub(crate) fn read(
     text: &str,
     judged: &Judged<'_>,
@@ -138,9 +138,9 @@ pub(crate) fn read(
 pub(super) struct HandlerFileReader<'r, 'a, 't> {
     pub(super) judged: &'r Judged<'a>,
     pub(super) report: &'r mut Report<'t>,
-    /// Where the request goes that is being read.
+    /// The origin of the current request.
     origin: String,
-    /// It asks what became of an effect.
+    /// Whether it looks up an effect's outcome.
     is_lookup: bool,
 }
 
@@ -282,7 +282,7 @@ impl HandlerFileReader<'_, '_, '_> {
         Some((origin.to_owned(), template))
     }
 
-    /// Members that are templates.
+    /// Reads members that are templates.
     fn named(
         &mut self,
         object: &Map<String, Value>,
@@ -323,7 +323,7 @@ impl HandlerFileReader<'_, '_, '_> {
         templates
     }
 
-    /// A value with a style, such as `{"value": "{ids}", "style": "form", "explode": false}`.
+    /// Reads a value with a style, such as `{"value": "{ids}", "style": "form", "explode": false}`.
     fn styled(
         &mut self,
         name: &str,
@@ -436,7 +436,7 @@ impl HandlerFileReader<'_, '_, '_> {
         template
     }
 
-    /// Places that would be sent as they stand.
+    /// Reports misspelt places, which would be sent as they stand.
     fn misspelt(&mut self, text: &str, here: &str) {
         for Misspelt { written, meant } in template::misspelt(text) {
             self.report.error(
@@ -453,7 +453,7 @@ impl HandlerFileReader<'_, '_, '_> {
         }
     }
 
-    /// Judges what a template names.
+    /// Judges the places of a template.
     fn places(&mut self, template: &Template, here: &str, presence: Presence) {
         let may_lack = matches!(presence, Presence::WholeMayLack) && template.whole().is_some();
         for piece in &template.0 {
@@ -473,7 +473,7 @@ impl HandlerFileReader<'_, '_, '_> {
         }
     }
 
-    /// A value of the conversation, which nobody may have set.
+    /// Judges a place for a conversation value, which may be unset.
     fn state(&mut self, key: &str, here: &str, may_lack: bool) {
         if self.is_lookup {
             self.report.error(
@@ -526,7 +526,7 @@ impl HandlerFileReader<'_, '_, '_> {
     }
 
     fn secret(&mut self, name: &str, here: &str) {
-        // An address that cannot be read is a problem of its own.
+        // An unreadable address is reported separately.
         let host = match self.origin.split_once("://") {
             Some((_, host)) => host,
             None => "api.example.com",
@@ -556,7 +556,7 @@ impl HandlerFileReader<'_, '_, '_> {
         let host = request.origin().split_once("://");
         let host = host.map_or("api.example.com", |(_, host)| host);
         match self.judged.permissions.connections.get(name) {
-            // Said once, of the tool's own request.
+            // Reported once, for the tool's own request.
             None if !at.is_empty() => {}
             None => self.report.error(
                 "/connection",
@@ -622,7 +622,7 @@ impl HandlerFileReader<'_, '_, '_> {
         errors
     }
 
-    /// A type, or an object of a type and `notDone`.
+    /// Reads an error: a type, or an object of a type and `notDone`.
     fn declared_error(&mut self, declared: &Value, here: &str) -> Option<DeclaredError> {
         let (kind, not_done) = match declared {
             Value::Object(members) => {
@@ -653,7 +653,7 @@ impl HandlerFileReader<'_, '_, '_> {
         })
     }
 
-    /// Points at an answer that does not prove what the author says of it.
+    /// Reports a status that does not prove the author's `notDone`.
     fn judge_certainty(&mut self, status: &str, error: DeclaredError, here: &str) {
         let number = status.parse().ok();
         let is_definite = number.is_some_and(is_definite);
@@ -898,23 +898,23 @@ impl HandlerFileReader<'_, '_, '_> {
     }
 }
 
-/// Whether a value may say how it is written.
+/// Whether a value may have a style.
 #[derive(Clone, Copy)]
 enum Styles {
     Allowed,
     Refused,
 }
 
-/// Whether a place may stand where a call has no argument for it.
+/// Whether a place is allowed whose argument a call may leave out.
 #[derive(Clone, Copy)]
 enum Presence {
-    /// Something always has to stand there.
+    /// A value is always needed.
     Sure,
-    /// Where the place is the whole text, all of it is left out then.
+    /// A place that is the whole text may lack its value; the whole text is left out then.
     WholeMayLack,
 }
 
-/// What is wrong with the address of a request, and what to write in its place.
+/// The problem with a request's address, and its cure.
 pub fn address_problem(text: &str) -> Option<String> {
     let (problem, cure) = match split_url(text) {
         Err((problem, cure)) => (problem.to_owned(), cure),
@@ -926,7 +926,7 @@ pub fn address_problem(text: &str) -> Option<String> {
     Some(format!("{problem}; {cure}"))
 }
 
-/// The arguments that the path and the query of an address have places for, in their order.
+/// The arguments in the path and query of an address, in their order.
 pub fn arguments_of_address(text: &str) -> Vec<String> {
     let path = split_url(text).map_or("", |(_, path)| path);
     let mut names: Vec<String> = Vec::new();
@@ -934,7 +934,7 @@ pub fn arguments_of_address(text: &str) -> Vec<String> {
         let name = match piece {
             Piece::Argument(name) => name,
             Piece::Expansion(expansion) => expansion.argument,
-            // A parameter of that name wins over the effect's.
+            // A parameter of that name takes precedence over the effect's.
             Piece::EffectId => "effectId".to_owned(),
             Piece::Key => "key".to_owned(),
             Piece::Text(_) | Piece::Secret(_) | Piece::State(_) => continue,
@@ -946,7 +946,7 @@ pub fn arguments_of_address(text: &str) -> Vec<String> {
     names
 }
 
-/// A URL in its constant part and the rest; the error is a problem and its cure.
+/// A URL as its constant part and the rest; the error is a problem and its cure.
 fn split_url(text: &str) -> Result<(&str, &str), (&'static str, &'static str)> {
     let behind_scheme = ["https://", "http://"]
         .iter()
@@ -1002,9 +1002,9 @@ fn split_url(text: &str) -> Result<(&str, &str), (&'static str, &'static str)> {
     Ok((&text[..end], if path.is_empty() { "/" } else { path }))
 }
 
-/// What is wrong with the constant parts of a path and query.
+/// The problem with the constant parts of a path and query.
 fn path_problem(template: &Template) -> Option<String> {
-    // Whatever stands in a place makes its segment more than a step, or is refused with the call.
+    // A filled place makes its segment more than a step, or the call is refused.
     let mut whole = String::new();
     for piece in &template.0 {
         let Piece::Text(text) = piece else {

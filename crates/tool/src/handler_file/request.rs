@@ -1,5 +1,5 @@
-//! A request made of its template and a call's arguments. What an argument may not become, such as a step up in a path or a
-//! line of a header, is refused here and never sent.
+//! Makes a request from its template and a call's arguments. An argument that would do harm in its place, such as a step up in a path or
+//! a line break in a header, is refused here and never sent.
 
 use super::HttpTemplate;
 use super::template::{
@@ -11,19 +11,19 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// What the places of a template are filled with.
+/// The values for the places of a template.
 #[derive(Clone, Copy)]
 pub struct Filling<'a> {
     pub arguments: &'a Arguments,
     pub secrets: &'a BTreeMap<String, String>,
-    /// What handlers keep for the conversation.
+    /// The values that handlers keep for the conversation.
     pub state: &'a StateValues,
     pub effect_id: Option<&'a str>,
-    /// By which an outside API recognises the effect.
+    /// The key by which an outside API recognises the effect.
     pub key: Option<&'a str>,
 }
 
-/// A request that may be sent.
+/// A finished request, ready to be sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Rendered {
     pub method: String,
@@ -32,7 +32,7 @@ pub struct Rendered {
     pub body: Vec<u8>,
 }
 
-/// An argument that cannot stand where its template has it.
+/// An argument that does not fit its place in the template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place} cannot be made of these arguments: {problem}")]
 pub struct Unrenderable {
@@ -67,7 +67,7 @@ impl HttpTemplate {
             if !values.is_empty() {
                 // RFC 9110, section 5.3: a list is one value with commas.
                 let value = values.join(",");
-                // What is no visible character of ASCII could end the header and begin another.
+                // Other characters could end the header and begin another.
                 let fits = value
                     .bytes()
                     .all(|byte| byte == b' ' || byte.is_ascii_graphic());
@@ -99,7 +99,7 @@ impl HttpTemplate {
         })
     }
 
-    /// The names of the secrets in it.
+    /// The names of its secrets.
     pub(super) fn secrets(&self) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();
         self.path.add_secrets(&mut names);
@@ -120,7 +120,7 @@ impl HttpTemplate {
 }
 
 impl Piece {
-    /// The value of a piece; `None` of an argument that the call leaves out.
+    /// The value of a piece; `None` for an argument that the call leaves out.
     fn value(&self, filling: &Filling<'_>) -> Option<Value> {
         match self {
             Self::Text(text) => Some(text.as_str().into()),
@@ -177,7 +177,7 @@ impl Template {
         Ok(path)
     }
 
-    /// Its values: none where its one argument is left out, several where that is a list.
+    /// The template's values: none where its only argument is left out, several where that is a list.
     fn as_values(&self, filling: &Filling<'_>, place: &'static str) -> Rendering<Vec<String>> {
         let problem = "a text, a number, a truth value or a list of those has to stand there";
         if let Some(piece) = self.whole() {
@@ -227,7 +227,7 @@ impl Template {
 type Pair = (String, String);
 
 impl NamedTemplate {
-    /// What stands in the query or the form: nothing where its one argument is left out.
+    /// The pairs for the query or the form: none where the only argument is left out.
     fn pairs(&self, filling: &Filling<'_>, place: &'static str) -> Rendering<Vec<Pair>> {
         let name = encoded(&self.name);
         let encode: &dyn Fn(&str) -> String = match self.style.keeps_reserved {
@@ -274,8 +274,8 @@ impl NamedTemplate {
     }
 }
 
-/// A value in one piece: items with `between` between them, and members as names and values with `behind_name` between the two.
-/// `None` of what has lists or objects inside.
+/// A value as one text: items with `between` between them, and members as names and values with `behind_name` between the two. `None` for
+/// a value with lists or objects inside.
 fn joined(
     value: &Value,
     between: &str,
@@ -354,11 +354,11 @@ fn deep(name: &str, value: &Value, encode: &dyn Fn(&str) -> String, pairs: &mut 
 }
 
 impl BodyTemplate {
-    /// Writes the body, and says its media type.
+    /// Writes the body and returns its media type.
     fn write(&self, filling: &Filling<'_>, body: &mut Vec<u8>) -> Rendering<Option<&'static str>> {
         match self {
             Self::Json(node) => {
-                // Without the argument that is all of it, there is no body.
+                // There is no body where its only argument is left out.
                 let Some(value) = node.value(filling)? else {
                     return Ok(None);
                 };
@@ -391,7 +391,7 @@ impl BodyTemplate {
 }
 
 impl Node {
-    /// `None` of an argument that the call leaves out.
+    /// The value of a node; `None` for an argument that the call leaves out.
     fn value(&self, filling: &Filling<'_>) -> Rendering<Option<Value>> {
         Ok(match self {
             Self::Value(value) => Some(value.clone()),
@@ -437,7 +437,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// Everything but letters, digits and `-._~` as percent signs and digits.
+/// Percent-encodes all characters but letters, digits and `-._~`.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -453,7 +453,7 @@ fn encoded(text: &str) -> String {
     encoded
 }
 
-/// The same, where signs that separate the parts of an address stay, but those that separate the values of a query.
+/// The same, but keeps signs that separate the parts of an address, except the separators of a query's values.
 fn encoded_but_reserved(text: &str) -> String {
     const RESERVED: &str = ":/?@!$'()*,;";
     let mut written = String::with_capacity(text.len());

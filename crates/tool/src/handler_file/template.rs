@@ -3,13 +3,13 @@
 use crate::reference;
 use serde_json::{Map, Value};
 
-/// What stands in one piece of a template.
+/// One piece of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Text(String),
-    /// The path of an argument, such as `order.id`.
+    /// An argument by its path, such as `order.id`.
     Argument(String),
-    /// An argument in the path of an address, written out in a form of its own.
+    /// An argument in the path of an address, in a form of URI templates.
     Expansion(Expansion),
     Secret(String),
     /// A value that handlers keep for the conversation.
@@ -19,13 +19,13 @@ pub(crate) enum Piece {
     Key,
 }
 
-/// How an argument is written out in a path, as URI templates have it: `{a*}`, `{.a}`, `{;a*}`.
+/// The form of an argument in a path, as in URI templates: `{a*}`, `{.a}`, `{;a*}`.
 /// Source: RFC 6570, sections 3.2.2, 3.2.5 and 3.2.7.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expansion {
     pub(crate) argument: String,
     pub(crate) operator: Operator,
-    /// Each item of a list, or member of an object, stands for itself.
+    /// Whether each item of a list, or member of an object, is written separately.
     pub(crate) explodes: bool,
 }
 
@@ -49,15 +49,15 @@ pub(crate) struct NamedTemplate {
     pub(crate) style: ValueStyle,
 }
 
-/// How the value of a query or a form is written.
+/// The style of a value in a query or a form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ValueStyle {
     pub(crate) form: ValueForm,
-    /// Signs that mean something in addresses stay as they are, but those that would end the value.
+    /// Whether signs with a meaning in addresses stay unencoded, except those that would end the value.
     pub(crate) keeps_reserved: bool,
 }
 
-/// What becomes of a list or an object.
+/// The form of a list or an object.
 /// Source: <https://spec.openapis.org/oas/v3.1.0#style-values>.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ValueForm {
@@ -66,7 +66,7 @@ pub(crate) enum ValueForm {
     Plain,
     /// A list repeats the name, and an object's members stand under their own names.
     Exploded,
-    /// Items stand together, or names and values of members in turn, with this between them.
+    /// Items in one text, or names and values of members in turn, with this separator.
     Joined(&'static str),
     /// `name[member]=value`
     Deep,
@@ -74,7 +74,7 @@ pub(crate) enum ValueForm {
     Json,
 }
 
-/// What a body is made of.
+/// The template of a body.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum BodyTemplate {
     /// Sent as JSON.
@@ -99,15 +99,15 @@ const SECRET: &str = "secret:";
 const STATE: &str = "state:";
 
 impl Template {
-    /// `{name}` is a place, `{{name}}` is the text `{name}`, and every other brace is itself; [`misspelt`] finds what was meant. An argument that a parameter names
-    /// wins over the effect's names.
+    /// `{name}` is a place, `{{name}}` is the text `{name}`, and every other brace stands for itself; [`misspelt`] finds mistakes. An
+    /// argument of the parameters takes precedence over the effect's names.
     pub(crate) fn parse(text: &str, parameters: &Value) -> Self {
         Self::parse_with(text, &|inside| {
             is_place(inside).then(|| place(inside, parameters))
         })
     }
 
-    /// The same of a path, which has places such as `{;a*}`, too.
+    /// The same for a path, which may also have places such as `{;a*}`.
     pub(crate) fn parse_path(text: &str, parameters: &Value) -> Self {
         Self::parse_with(text, &|inside| match is_place(inside) {
             true => Some(place(inside, parameters)),
@@ -153,7 +153,7 @@ impl Template {
         Self(pieces)
     }
 
-    /// The only piece, where it is no text: then a value of another type, or none, may stand for all of it.
+    /// The only piece, if it is a place: a value of any type, or none, may then stand for the whole.
     pub(crate) fn whole(&self) -> Option<&Piece> {
         match self.0.as_slice() {
             [
@@ -167,7 +167,7 @@ impl Template {
         }
     }
 
-    /// The text, where it has no place.
+    /// The text of a template without places.
     pub(crate) fn constant(&self) -> Option<&str> {
         match self.0.as_slice() {
             [] => Some(""),
@@ -192,16 +192,16 @@ fn is_place(text: &str) -> bool {
     }
 }
 
-/// A place for a secret or a value of the conversation that is written so that it would be sent as it stands.
+/// A misspelt place for a secret or a conversation value, which would be sent as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Misspelt {
-    /// Between the braces.
+    /// The text between the braces.
     pub(crate) written: String,
-    /// The place that is meant, in braces.
+    /// The intended place, in braces.
     pub(crate) meant: String,
 }
 
-/// Those of a text: `{State:basket}`, `{state: basket}`, `{state:}`.
+/// The misspelt places of a text: `{State:basket}`, `{state: basket}`, `{state:}`.
 pub(crate) fn misspelt(text: &str) -> Vec<Misspelt> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -223,7 +223,7 @@ pub(crate) fn misspelt(text: &str) -> Vec<Misspelt> {
     found
 }
 
-/// The place that these words between braces are to be. `None` where they are one, or are none at all.
+/// The intended place of a text between braces. `None` for a valid place, and for any other text.
 fn meant_by(inside: &str) -> Option<String> {
     let (word, name) = inside.split_once(':')?;
     let word = word.trim();
@@ -289,7 +289,7 @@ pub(crate) fn argument<'a>(arguments: &'a Map<String, Value>, path: &str) -> Opt
     Some(value)
 }
 
-/// Whether every call has the argument: it is required or has a default, and so is everything that it lies in.
+/// Whether every call has the argument: it and all its parents are required or have a default.
 pub(crate) fn is_sure(parameters: &Value, path: &str) -> bool {
     let mut parent = String::new();
     for name in path.split('.') {

@@ -1,5 +1,4 @@
-//! The conditions of a manifest: whether their names stand for something, and whether they do what their author means. Judges no
-//! call.
+//! The conditions of a manifest: checks their names, and whether they do what their author means. Judges no call.
 
 use super::Readable;
 use crate::condition::{ArgumentsOf, Condition, Constant, Flaw, Purpose, Scope, Values};
@@ -8,11 +7,11 @@ use crate::problem::{NOTHING_TO_DO, Report, Severity};
 use crate::wording::brief;
 use serde_json::Value;
 
-/// Both modes, of a tool that does not say which it is for.
+/// Both modes, for a tool that names none.
 const MODES: [Mode; 2] = [Mode::Text, Mode::Voice];
 
-/// Reports everything that is wrong with the conditions of a manifest. `parameters` are those that calls are held to, as far as that is
-/// known when tools are compiled.
+/// Reports all problems of a manifest's conditions. `parameters` is the schema that calls are checked against, as far as it is known when
+/// tools are compiled.
 pub(crate) fn check(
     manifest: &Readable,
     parameters: Option<&Value>,
@@ -62,7 +61,7 @@ pub(crate) fn check(
     }
 }
 
-/// What a condition does not need, of a tool for these modes; and what to do about it.
+/// A needless part of a condition, for a tool of these modes, and its cure.
 pub(crate) fn needless(
     condition: &Condition,
     purpose: Purpose,
@@ -106,7 +105,7 @@ pub(crate) fn needless(
     Some((message.to_owned(), cure))
 }
 
-/// What is wrong with a condition, with its place in it.
+/// The problem of a condition, with its position.
 pub(super) fn in_words(flaw: &Flaw) -> String {
     format!(
         "at column {} of the condition: {}",

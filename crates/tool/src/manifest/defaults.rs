@@ -1,5 +1,5 @@
-//! What is taken for the fields that a `schema.json` leaves out: always the safe one. A tool that writes asks for consent, and
-//! is not run twice as if that harmed nobody, unless its author says so. Knows no other file.
+//! The defaults for fields that a `schema.json` leaves out: always the safe ones. A tool that writes asks for consent, and counts as not
+//! repeatable, unless its author says otherwise. Knows no other file.
 
 use super::Readable;
 use crate::id::ToolId;
@@ -13,23 +13,23 @@ const VERSION: &str = "1.0.0";
 /// Milliseconds.
 const LATENCY_BUDGET_MS: u64 = 1_000;
 
-/// What the folders say of the tool whose file is read.
+/// The tool's name and version by the folders around its file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named<'a> {
     /// The tool's directory.
     pub(crate) tool: &'a str,
-    /// That of the version; `None` for the files in the tool's own directory.
+    /// The version's directory; `None` for the files in the tool's own directory.
     pub(crate) version: Option<&'a str>,
 }
 
-/// A field that the file leaves out, and its value.
+/// A field that the file leaves out, and its default.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FieldDefault {
     pub field: &'static str,
     pub value: Value,
 }
 
-/// Fills in what the file leaves out. A field that is there and could not be read stays unread.
+/// Fills in the defaults of missing fields. A field that is present and could not be read stays unread.
 pub(super) fn fill(
     readable: &mut Readable,
     object: &Map<String, Value>,
@@ -53,7 +53,7 @@ pub(super) fn fill(
     }
     let version = named.version.unwrap_or(VERSION).to_owned();
     defaults.fill("version", &mut readable.version, version);
-    // Without this one nothing is known of what would be safe.
+    // Without `sideEffects` the safe defaults are unknown.
     if let Some(side_effects) = readable.side_effects {
         let writes = side_effects == SideEffects::Writes;
         let category = match writes {

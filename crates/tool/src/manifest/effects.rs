@@ -1,5 +1,5 @@
-//! The rules of `effectKey` and `repeatable`: which arguments say which effect is meant, and whether a second request is a
-//! second effect. Knows nothing of effects that were made.
+//! The rules of `effectKey` and `repeatable`: the arguments that identify an effect, and whether a second request is a second effect.
+//! Knows nothing of recorded effects.
 
 use super::Readable;
 use crate::kind::SideEffects;
@@ -10,10 +10,10 @@ use crate::wording::{brief, nearest, pointer};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// Schemas are followed so deep: one that refers to itself has no end.
+/// The deepest nesting of schemas that is followed: a schema that refers to itself has no end.
 const DEPTH_MAX: usize = 64;
 
-/// Checks each rule whose fields could be read. `object` is what stands in the file.
+/// Checks each rule whose fields could be read. `object` is the file's JSON.
 pub(super) fn check(
     manifest: &Readable,
     object: &Map<String, Value>,
@@ -57,7 +57,7 @@ pub(super) fn check(
     }
 }
 
-/// Where the parameters could not be read, only the pointer itself is judged.
+/// Checks a pointer; without readable parameters only its form.
 fn check_pointer(named: &str, parameters: Option<&Value>, place: &str, report: &mut Report<'_>) {
     let shown = brief(named);
     let Some(segments) = segments_of(named) else {
@@ -127,7 +127,7 @@ pub(super) fn is_required(root: &[&Map<String, Value>], argument: &str) -> bool 
     required.any(|name| name.as_str() == Some(argument))
 }
 
-/// A model words free text differently each time, so a change that it asks for again looks like another one.
+/// Warns of free text: a model words it differently each time, so a repeated request looks like another effect.
 fn warn_of_free_text(parameters: Option<&Value>, report: &mut Report<'_>) {
     let Some(root) = parameters else {
         return;
@@ -156,16 +156,15 @@ fn warn_of_free_text(parameters: Option<&Value>, report: &mut Report<'_>) {
     }
 }
 
-/// Looks for text that a schema leaves to the model: a string that no `enum`, `const`, `format` or `pattern` narrows.
+/// Searches for free text in a schema: a string that no `enum`, `const`, `format` or `pattern` narrows.
 struct FreeText<'s> {
     root: &'s Value,
-    /// The schemas that were looked at and hold none, so that no schema is looked at twice.
+    /// The visited schemas without free text, so that none is visited twice.
     seen: Vec<(&'s Value, bool)>,
 }
 
 impl<'s> FreeText<'s> {
-    /// Whether a value of this schema is free text, or holds some. `is_string` is whether a schema around it says so of the
-    /// same value.
+    /// Whether a value of this schema is or holds free text. `is_string` tells that a schema around it, for the same value, is a string.
     fn is_in(&mut self, schema: &'s Value, is_string: bool, depth: usize) -> bool {
         const NARROWING: [&str; 4] = ["const", "enum", "format", "pattern"];
         let is_same = |seen: &(&Value, bool)| std::ptr::eq(seen.0, schema) && seen.1 == is_string;
@@ -204,7 +203,7 @@ impl<'s> FreeText<'s> {
     }
 }
 
-/// Whether the value of `type` lets strings through.
+/// Whether the value of `type` allows strings.
 fn names_string(kind: &Value) -> bool {
     match kind {
         Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),

@@ -1,4 +1,4 @@
-//! Reads the single fields of a `schema.json`, each with what is wrong about it. Knows no rule that spans two fields.
+//! Reads the single fields of a `schema.json`, each with its problems. Knows no rule that spans two fields.
 
 use super::conditions::in_words;
 use super::{Confirmation, schema};
@@ -24,12 +24,12 @@ pub(super) enum Presence {
     Optional,
 }
 
-/// A field that takes a condition, and words of its author for people.
+/// A field that takes a condition, with its author's text for people.
 struct ConditionField {
     name: &'static str,
-    /// The member that has the words.
+    /// The member that holds the text.
     words: &'static str,
-    /// What the words say.
+    /// The subject of the text.
     subject: &'static str,
     purpose: Purpose,
     cure: &'static str,
@@ -147,7 +147,7 @@ impl<'o> Fields<'o, '_, '_> {
         value.as_bool()
     }
 
-    /// Whether consent is needed, and by which condition. Where the field cannot be read, nobody knows.
+    /// Whether consent is needed, and by which condition. Both are unknown where the field cannot be read.
     pub(super) fn requires_confirmation(
         &mut self,
         characters_max: usize,
@@ -205,7 +205,7 @@ impl<'o> Fields<'o, '_, '_> {
         }
     }
 
-    /// The condition of a field whose members these are, and its author's words.
+    /// Reads the condition of a field from its members, and its author's text.
     fn condition(
         &mut self,
         field: &ConditionField,
@@ -405,7 +405,7 @@ impl<'o> Fields<'o, '_, '_> {
         const CURE: &str = "write {\"requiresAuth\": true, \"roles\": [\"staff\"], \"approverRoles\": [\"manager\"]}, or some of it";
         let value = self.get("permissions", Presence::Optional, CURE)?;
         let permissions = serde_json::from_value::<Permissions>(value.clone());
-        // An empty list reads as nobody to one and as everybody to another.
+        // An empty list is ambiguous: it may mean no user or every user.
         let lists = ["roles", "approverRoles"].map(|name| value.get(name));
         let has_empty = lists
             .iter()
@@ -542,5 +542,5 @@ impl<'o> Fields<'o, '_, '_> {
     }
 }
 
-/// Values that one tool may name.
+/// The most conversation values of one tool.
 const STATE_KEYS_MAX: usize = 16;

@@ -1,5 +1,4 @@
-//! A tool's `schema.json`: read into a typed manifest, with every problem it has. Knows nothing of files, guides or
-//! handlers.
+//! A tool's `schema.json`: read into a typed manifest, with all its problems. Knows nothing of files, guides or handlers.
 
 pub(crate) mod conditions;
 mod defaults;
@@ -28,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Everything that `schema.json` says, with the defaults of what it leaves out.
+/// The content of `schema.json`, with the defaults of missing fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Manifest {
@@ -39,15 +38,15 @@ pub(crate) struct Manifest {
     pub(crate) side_effects: SideEffects,
     pub(crate) idempotent: bool,
     pub(crate) requires_confirmation: bool,
-    /// Of a tool that requires confirmation: the calls that need it. Without, all of them do.
+    /// The calls that need confirmation, of a tool that requires it; `None` where all calls need it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) consent_condition: Option<ConsentCondition>,
-    /// Which approvals may stand for the calls that follow.
+    /// The approvals that may stand for later calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) remember: Option<Remember>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) availability: Option<Availability>,
-    /// In the order of the vocabulary, so that writing them in another order changes nothing.
+    /// In the order of the vocabulary, so that the file's order changes nothing.
     pub(crate) allowed_modes: Vec<Mode>,
     /// Milliseconds; soft.
     pub(crate) latency_budget_ms: u64,
@@ -67,7 +66,7 @@ pub(crate) struct Manifest {
     pub(crate) rate_limit: Option<RateLimit>,
     #[serde(default, skip_serializing_if = "Permissions::is_empty")]
     pub(crate) permissions: Permissions,
-    /// JSON pointers, sorted, so that writing them in another order changes nothing.
+    /// JSON pointers, sorted, so that the file's order changes nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) effect_key: Vec<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -76,7 +75,7 @@ pub(crate) struct Manifest {
     pub(crate) sensitive: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<String>,
-    /// Of the values of the conversation that it may set, by their keys.
+    /// The schemas of the conversation values that the tool may set, by their keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) state: BTreeMap<String, Value>,
     #[serde(rename = "jsonSchema")]
@@ -85,7 +84,7 @@ pub(crate) struct Manifest {
     pub(crate) response_schema: Option<Value>,
 }
 
-/// How a confirmation is asked for.
+/// The texts of a confirmation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Confirmation {
@@ -123,17 +122,17 @@ const FIELDS: [&str; 26] = [
 ];
 const DESCRIPTION_CHARACTERS_MAX: usize = 1_024;
 const TEMPLATE_CHARACTERS_MAX: usize = 500;
-/// Milliseconds that one attempt of any tool may take: a day.
+/// The longest timeout of one attempt of any tool, in milliseconds: a day.
 pub(crate) const TIMEOUT_MS_MAX: u64 = 86_400_000;
-/// The same of a tool that writes or is not waited for, but does not work in the background.
+/// The longest timeout of a tool that writes or is non-blocking, but does not run in the background.
 const LONG_TIMEOUT_MS_MAX: u64 = 600_000;
-/// What is taken for work in the background where nothing is said: an hour.
+/// The default timeout of background work: an hour.
 const BACKGROUND_TIMEOUT_MS: u64 = 3_600_000;
-/// The same of a tool whose model waits for it to its end.
+/// The longest timeout of a blocking tool that does not write.
 const WAITED_TIMEOUT_MS_MAX: u64 = 60_000;
 const TIMEOUT_MS_MIN: u64 = 1_000;
 
-/// What of a `schema.json` could be read; the report says what is wrong with the rest.
+/// The readable fields of a `schema.json`; the report has the problems of the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Readable {
     pub(crate) tool_id: Option<ToolId>,
@@ -144,7 +143,7 @@ pub(crate) struct Readable {
     pub(crate) idempotent: Option<bool>,
     pub(crate) requires_confirmation: Option<bool>,
     pub(crate) consent_condition: Option<ConsentCondition>,
-    /// In the order of the file, malformed and repeated pointers among them.
+    /// In the order of the file, with malformed and repeated pointers.
     pub(crate) remember: Option<Remember>,
     pub(crate) availability: Option<Availability>,
     pub(crate) allowed_modes: Option<Vec<Mode>>,
@@ -159,13 +158,13 @@ pub(crate) struct Readable {
     pub(crate) confirmation: Option<Confirmation>,
     pub(crate) rate_limit: Option<RateLimit>,
     pub(crate) permissions: Option<Permissions>,
-    /// In the order of the file, malformed and repeated ones among them.
+    /// In the order of the file, with malformed and repeated pointers.
     pub(crate) effect_key: Vec<String>,
     pub(crate) repeatable: Option<bool>,
     pub(crate) sensitive: Vec<String>,
     pub(crate) status: Option<String>,
     pub(crate) state: BTreeMap<String, Value>,
-    /// What the file leaves out and is taken for it, in the order of the fields.
+    /// The defaults of missing fields, in the order of the fields.
     pub(crate) defaults: Vec<FieldDefault>,
 }
 
@@ -181,7 +180,7 @@ impl Readable {
         self.timeout_ms.or(self.latency_budget_ms.map(default))
     }
 
-    /// What `timeoutMs` may be at most.
+    /// The greatest `timeoutMs` that is allowed.
     fn timeout_max(&self) -> u64 {
         match self.behavior {
             Some(Behavior::Background) => TIMEOUT_MS_MAX,
@@ -191,7 +190,7 @@ impl Readable {
         }
     }
 
-    /// `None` where a field that has to be there could not be read.
+    /// `None` where a required field could not be read.
     pub(crate) fn whole(mut self) -> Option<Manifest> {
         self.effect_key.sort_unstable();
         if let Some(remember) = &mut self.remember {
@@ -231,8 +230,8 @@ impl Readable {
     }
 }
 
-/// Reads the text of a `schema.json`, and checks each rule whose fields could be read. `is_built_in` says whether a tool's
-/// handler is part of the program. What conditions name, [`conditions::check`] looks at.
+/// Reads the text of a `schema.json`, and checks each rule whose fields could be read. `is_built_in` tells whether a tool's handler is
+/// part of the program. The names in conditions are checked by [`conditions::check`].
 pub(crate) fn read(
     text: &str,
     named: Named<'_>,
@@ -343,7 +342,7 @@ fn read_fields(object: &Map<String, Value>, report: &mut Report<'_>) -> Readable
 
 const TIMEOUT_CURE: &str = "write 1000 to 60000 milliseconds, up to 600000 where the tool writes or is non_blocking, or up to 86400000 where it is background";
 
-/// Ten times what a call should take, within what is allowed at all.
+/// Ten times the latency budget, within the allowed range.
 fn default_timeout_ms(latency_budget_ms: u64, timeout_ms_max: u64) -> u64 {
     latency_budget_ms
         .saturating_mul(10)

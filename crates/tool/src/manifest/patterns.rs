@@ -3,24 +3,24 @@
 use crate::validate::{self, BadPattern};
 use std::collections::BTreeMap;
 
-/// Bytes that all patterns of a schema may take together once they are compiled. Compiling takes about 12 ms for each MiB, and
-/// the first call of a tool waits for that, too.
+/// The most bytes of all patterns of a schema after compilation. Compiling takes about 12 ms for each MiB, and the first call of a tool
+/// waits for it, too.
 const BYTES_MAX: usize = 20 * 1024 * 1024;
 
-/// Patterns as they are met.
+/// The judged patterns of a schema.
 #[derive(Debug)]
 pub(super) struct Patterns<'s> {
-    /// One that comes again costs nothing.
+    /// A repeated pattern costs nothing.
     judged: BTreeMap<&'s str, Result<(), BadPattern>>,
     bytes_left: usize,
     is_spent: bool,
 }
 
-/// Why a pattern cannot be used where it stands.
+/// The reason why a pattern is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     Bad(BadPattern),
-    /// With those before it, it takes too much. Those behind it are not looked at.
+    /// The pattern and the earlier ones together are too large. Later patterns are not judged.
     TooMany {
         bytes_max: usize,
     },
@@ -37,7 +37,7 @@ impl Default for Patterns<'_> {
 }
 
 impl<'s> Patterns<'s> {
-    /// Whether all were looked at, so that compiling them takes a moment only.
+    /// Whether all patterns were judged, so that compiling them takes only a moment.
     pub(super) fn are_known(&self) -> bool {
         !self.is_spent
     }
@@ -62,7 +62,7 @@ impl<'s> Patterns<'s> {
                 });
             }
             Err(bad) => {
-                // That it is too large was found out by compiling as much of it as may be.
+                // A too large pattern was compiled up to the limit, so it costs the whole limit.
                 let is_large = bad == BadPattern::TooLarge;
                 self.bytes_left -= if is_large { bytes_max } else { 0 };
                 Err(bad)

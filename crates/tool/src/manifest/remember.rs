@@ -1,4 +1,4 @@
-//! The rules of `remember`: by which arguments an approval may stand for the calls that follow it. Knows no approval.
+//! The rules of `remember`: the arguments by which an approval may stand for later calls. Knows no approval.
 
 use super::Readable;
 use super::effects::{argument_of, is_declared, is_required, segments_of};
@@ -51,7 +51,7 @@ pub(super) fn check(manifest: &Readable, report: &mut Report<'_>) {
             );
         }
     }
-    // A yes to one amount would be a yes to every other one.
+    // An approval of one amount would approve every other amount.
     let read = manifest.consent_condition.iter();
     let read: BTreeSet<&str> = read.flat_map(|rule| rule.condition.arguments()).collect();
     for name in read {
@@ -69,7 +69,7 @@ pub(super) fn check(manifest: &Readable, report: &mut Report<'_>) {
     }
 }
 
-/// Whether it names an argument that every call has. Where the parameters could not be read, only the pointer itself is judged.
+/// Checks that a pointer names an argument of every call; without readable parameters only its form.
 fn check_pointer(
     named: &str,
     parameters: Option<&Value>,

@@ -10,11 +10,11 @@ use crate::validate::Validator;
 use crate::wording::{brief, pointer};
 use serde_json::{Map, Value, json};
 
-/// What `top_k` is clamped to, voice first: the budgets that the runtime has by default. What runs always satisfies its
-/// schema, so a clamped value has to be one that the schema allows.
+/// The limits of `top_k`, voice first: the runtime's default budgets. Arguments of a run always satisfy the schema, so the schema has to
+/// allow each limit.
 const TOP_K_CLAMPS: [i64; 2] = [3, 10];
 
-/// Checks each rule whose fields could be read. `object` is what stands in the file.
+/// Checks each rule whose fields could be read. `object` is the file's JSON.
 pub(super) fn check(
     manifest: &Readable,
     object: &Map<String, Value>,
@@ -42,7 +42,7 @@ pub(super) fn check(
         && manifest.side_effects == Some(SideEffects::Writes)
         && manifest.requires_confirmation == Some(false)
         && !is_exempt
-        // Its author has said that doing it twice by mistake harms nobody.
+        // The author has declared that an accidental repetition does no harm.
         && manifest.repeatable != Some(true)
     {
         report.at_pointer(
@@ -108,7 +108,7 @@ fn check_parameters(manifest: &Readable, parameters: &Value, report: &mut Report
     }
 }
 
-/// Only what its model need not wait for may take minutes.
+/// Refuses a timeout above the limit for tools of this kind.
 fn check_timeout(manifest: &Readable, object: &Map<String, Value>, report: &mut Report<'_>) {
     let is_read = manifest.side_effects.is_some()
         && (manifest.behavior.is_some() || !object.contains_key("behavior"));
@@ -150,7 +150,7 @@ fn check_kinds(manifest: &Readable, report: &mut Report<'_>) {
     }
 }
 
-/// The parameters that look as if the model could confirm for the user: the JSON pointer and the name of each.
+/// The parameters by which the model could seem to confirm in the user's place: the JSON pointer and the name of each.
 pub(crate) fn confirmation_names(parameters: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
     gather_confirmation_names(parameters, "", &mut found);
@@ -179,8 +179,8 @@ fn gather_confirmation_names(schema: &Value, place: &str, found: &mut Vec<(Strin
     }
 }
 
-/// Whether a name says that something is confirmed: `confirm_delete`, `i_confirm` and `user_confirmation` do, while
-/// `confirmation_email` names a thing.
+/// Whether a name means that something is confirmed: `confirm_delete`, `i_confirm` and `user_confirmation` do, while `confirmation_email`
+/// names a thing.
 fn is_confirmation(name: &str) -> bool {
     const DONE: [&str; 5] = ["confirm", "confirmed", "confirms", "approve", "approved"];
     const NOUNS: [&str; 3] = ["confirmation", "approval", "confirmationtoken"];
@@ -224,7 +224,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// The lowest and the highest number that the schemas allow, where they say so.
+/// The lowest and the highest number that the schemas allow, if they give bounds.
 fn bounds(parts: &[&Map<String, Value>]) -> (Option<f64>, Option<f64>) {
     let numbers = |keyword: &'static str| {
         parts
@@ -267,8 +267,7 @@ fn check_top_k(root: &Value, top_k: &[&Map<String, Value>], report: &mut Report<
     }
 }
 
-/// Whether what is left after a clamp satisfies the schema. So it does where nothing above the clamp is allowed, because
-/// then nothing is clamped.
+/// Whether a clamped value satisfies the schema. It does where the maximum is at or below the clamp, because then nothing is clamped.
 fn allows_clamp(root: &Value, top_k: &[&Map<String, Value>], clamp: i64) -> bool {
     let (_, maximum) = bounds(top_k);
     if maximum.is_some_and(|maximum| {
@@ -278,13 +277,12 @@ fn allows_clamp(root: &Value, top_k: &[&Map<String, Value>], clamp: i64) -> bool
     }) {
         return true;
     }
-    // The whole document judges, so that references work; other parameters may be missing, so that only what is said of
-    // this one counts.
+    // The whole document is used, so that references work; its `required` is removed, so that only the rules for `top_k` count.
     let mut document = root.clone();
     if let Some(object) = document.as_object_mut() {
         object.remove("required");
     }
-    // What does not compile is reported elsewhere.
+    // A schema that does not compile is reported elsewhere.
     Validator::compile(&document).map_or(true, |validator| {
         let violations = validator.violations(&json!({"top_k": clamp}));
         violations
@@ -293,10 +291,10 @@ fn allows_clamp(root: &Value, top_k: &[&Map<String, Value>], clamp: i64) -> bool
     })
 }
 
-/// Why a tool with these parameters cannot have its `top_k` clamped to a number: the words that its schema has for it.
-/// `None` where it can, or has none.
+/// The reason why `top_k` of these parameters cannot be clamped to a number, in the words of the schema's violation. `None` where it can
+/// be clamped, or there is no `top_k`.
 pub(crate) fn clamp_refusal(parameters: &Value, clamp: i64) -> Option<String> {
-    // The compiler has checked these. To check them again would compile the schema at each start.
+    // The compiler has checked these clamps; checking again would compile the schema at each start.
     if TOP_K_CLAMPS.contains(&clamp) {
         return None;
     }

@@ -17,7 +17,7 @@ pub(crate) const TYPES: [&str; 7] = [
     "array", "boolean", "integer", "null", "number", "object", "string",
 ];
 
-/// Keywords whose schemas speak of the same value as the schema that they stand in.
+/// Keywords whose subschemas apply to the same value as the schema around them.
 const SAME_VALUE: [&str; 8] = [
     "allOf",
     "anyOf",
@@ -66,7 +66,7 @@ const OTHER_KEYWORDS: &[&str] = &[
     "type",
     "uniqueItems",
     "writeOnly",
-    // Known, and refused: they make what a reference means depend on who asks.
+    // Known, and refused: with them a reference's meaning depends on the schema that uses it.
     "$dynamicAnchor",
     "$dynamicRef",
 ];
@@ -84,8 +84,8 @@ pub(crate) fn is_keyword(name: &str) -> bool {
     keywords().any(|keyword| keyword == name)
 }
 
-/// Reports everything that is wrong with a schema that lies at `base` in its file. False where it is too large to be compiled, or
-/// its patterns are.
+/// Reports all problems of a schema that lies at `base` in its file. `false` where the schema, or its patterns, are too large to be
+/// compiled.
 pub(super) fn check(root: &Value, base: &str, report: &mut Report<'_>) -> bool {
     let bytes = serde_json::to_vec(root).map_or(usize::MAX, |text| text.len());
     if bytes > BYTES_MAX {
@@ -117,9 +117,8 @@ pub(super) fn check(root: &Value, base: &str, report: &mut Report<'_>) -> bool {
     true
 }
 
-/// What only the validator itself can tell: that keywords have values of their kinds, that everything compiles, and
-/// that the defaults satisfy their schemas. `wrong` are the places that are reported already, of which it would only
-/// say the same in other words.
+/// The checks that only the validator can make: keywords have values of their kinds, everything compiles, and the defaults satisfy their
+/// schemas. `wrong` are the places that were reported already; the validator would only repeat these in other words.
 fn check_meaning(
     root: &Value,
     base: &str,
@@ -163,13 +162,13 @@ struct Walk<'s, 'r, 't> {
     root: &'s Value,
     report: &'r mut Report<'t>,
     count: usize,
-    /// What lies too deep, or behind too many others, was not looked at.
+    /// Whether subschemas were skipped, because they lie too deep or are too many.
     is_cut: bool,
-    /// The schemas that were looked at.
+    /// The visited schemas.
     seen: Vec<&'s Value>,
-    /// References into the document, and where they stand.
+    /// References into the document, and their places.
     references: Vec<(&'s str, String)>,
-    /// The places of what was reported.
+    /// The places that were reported.
     wrong: Vec<String>,
     /// The subschemas that have a default or inherit one, by their place in the file.
     defaults: Vec<(String, &'s Value)>,
@@ -182,8 +181,8 @@ impl<'s> Walk<'s, '_, '_> {
         self.report.error(place, message, cure);
     }
 
-    /// `around` are the schemas that speak of the same value and apply this one; `None` where that is only known at the
-    /// references to it.
+    /// `around` are the schemas that apply to the same value and contain this one; `None` where they are known only at the references to
+    /// it.
     fn schema(
         &mut self,
         schema: &'s Value,
@@ -192,7 +191,7 @@ impl<'s> Walk<'s, '_, '_> {
         around: Option<&[&'s Value]>,
     ) {
         self.seen.push(schema);
-        // Nobody who counts schemas counts `"additionalProperties": false`.
+        // Boolean schemas such as `"additionalProperties": false` are not counted.
         if schema.is_boolean() {
             return;
         }
@@ -214,11 +213,11 @@ impl<'s> Walk<'s, '_, '_> {
             return;
         }
         let Some(object) = schema.as_object() else {
-            // What it is instead is the meta-schema's to report.
+            // The meta-schema reports a value that is no object.
             return;
         };
         self.keywords(object, &place, depth);
-        // A default that is inherited and nothing else has been judged where it stands.
+        // An inherited default without further rules is judged at its own place.
         let narrows =
             object.len() > 1 && (object.contains_key("$ref") || object.contains_key("allOf"));
         if object.contains_key("default") || (narrows && default_of(self.root, schema).is_some()) {
@@ -250,8 +249,8 @@ impl<'s> Walk<'s, '_, '_> {
         }
     }
 
-    /// What is required has to be a property, of this schema or of one that speaks of the same value: no call could
-    /// satisfy it where others are refused, and a model would not know what to send.
+    /// A required name has to be a property, of this schema or of another one for the same value: otherwise no call could satisfy the
+    /// schema where other members are refused, and a model would not know what to send.
     fn required(&mut self, object: &'s Map<String, Value>, together: &[&'s Value], place: &str) {
         let reference = object.get("$ref").and_then(Value::as_str);
         let target = reference.and_then(|reference| resolve(self.root, reference));
@@ -370,7 +369,7 @@ impl<'s> Walk<'s, '_, '_> {
         }
     }
 
-    /// A reference has to name what is a schema by its place, and was judged as one: not a list of properties, and no default.
+    /// A reference has to name a place of a schema that was judged as one: no list of properties, and no default.
     fn check_references(&mut self) {
         for (reference, here) in std::mem::take(&mut self.references) {
             let is_schema = |target: &Value| {
@@ -413,7 +412,7 @@ impl<'s> Walk<'s, '_, '_> {
     }
 }
 
-/// What to write in place of a keyword that there is not: of other dialects, or misspelt.
+/// The cure for an unknown keyword: one of another dialect, or a misspelt one.
 fn cure_of(unknown: &str, object: &Map<String, Value>) -> String {
     match unknown {
         "definitions" => "rename it to `$defs`, and refer to it as #/$defs/name".to_owned(),
@@ -429,7 +428,7 @@ fn cure_of(unknown: &str, object: &Map<String, Value>) -> String {
     }
 }
 
-/// This schema and those that it applies to the same value, behind references and in alternatives.
+/// Gathers this schema and the ones that it applies to the same value, behind references and in alternatives.
 fn gather_speaking<'s>(
     root: &'s Value,
     schema: &'s Value,
@@ -464,7 +463,7 @@ fn gather_speaking<'s>(
     }
 }
 
-/// `is_sound` is whether nothing else is wrong with the whole schema.
+/// `is_sound` tells that the whole schema has no other problem.
 fn check_defaults(
     root: &Value,
     defaults: &[(String, &Value)],
@@ -485,15 +484,15 @@ fn check_defaults(
         match Validator::compile(judged.schema) {
             Ok(validator) => judged.report(validator.violations(judged.default).first(), report),
             Err(error) if is_sound => judged.report_unknown(&error, report),
-            // What keeps it from being judged has been reported.
+            // The problem that prevents the check has been reported.
             Err(_) => {}
         }
     }
     check_referring(root, &referring, is_sound, report);
 }
 
-/// References count from the root. So where there are any, the subschemas are judged inside a copy of the root that says nothing
-/// of arrays but these, and the defaults are put into one: together, because all that is referred to is compiled for it.
+/// Judges defaults whose schemas hold references. These count from the root, so the subschemas become `prefixItems` of a copy of the
+/// root, and the defaults become one array. All are judged at once, because the referred schemas are compiled with them.
 fn check_referring(root: &Value, defaults: &[Judged<'_>], is_sound: bool, report: &mut Report<'_>) {
     let Some(first) = defaults.first() else {
         return;
@@ -501,7 +500,7 @@ fn check_referring(root: &Value, defaults: &[Judged<'_>], is_sound: bool, report
     let whole = root.to_string();
     let mut copy = Map::new();
     for keyword in SCHEMA_MAPS {
-        // What nobody refers to is left out: what is wrong there says nothing of these defaults.
+        // Definitions without a reference are left out: their problems do not concern these defaults.
         let is_meant = whole.contains(&format!("\"#/{keyword}/")) || whole.contains("\"$anchor\"");
         if let Some(schemas) = root.get(keyword).filter(|_| is_meant) {
             copy.insert(keyword.to_owned(), schemas.clone());
@@ -520,14 +519,14 @@ fn check_referring(root: &Value, defaults: &[Judged<'_>], is_sound: bool, report
                 judged.report(own, report);
             }
         }
-        // One of them keeps the others from being judged.
+        // One of them prevents the check of the others.
         Err(_) if defaults.len() > 1 => {
             let (some, others) = defaults.split_at(defaults.len() / 2);
             check_referring(root, some, is_sound, report);
             check_referring(root, others, is_sound, report);
         }
         Err(error) if is_sound => first.report_unknown(&error, report),
-        // What keeps it from being judged has been reported.
+        // The problem that prevents the check has been reported.
         Err(_) => {}
     }
 }

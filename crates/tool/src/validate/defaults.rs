@@ -1,4 +1,4 @@
-//! The defaults that a schema declares, and putting them where a value leaves them out. Knows no other keyword.
+//! The defaults that a schema declares, and filling them in where a value lacks them. Knows no other keyword.
 
 use crate::arguments::Arguments;
 use crate::reference;
@@ -6,30 +6,30 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The defaults of one object schema and of what lies inside it, sorted by name.
+/// The defaults of an object schema and of the schemas inside it, sorted by name.
 #[derive(Debug, Default)]
 pub(super) struct Defaults {
-    /// With the pointer of each, counted from the item of the list around it where there is one.
+    /// Name, pointer and default. Pointers count from the item of the list around, if there is one.
     own: Vec<(String, Arc<str>, Value)>,
     inner: Vec<(String, Defaults)>,
-    /// Of a list: its pointer, counted in the same way, and what its items have.
+    /// For a list: its pointer, counted in the same way, and the defaults of its items.
     items: Option<(Arc<str>, Box<Defaults>)>,
 }
 
-/// Values are looked into so deep: a schema that refers to itself has no end.
+/// The deepest nesting that is searched: a schema that refers to itself has no end.
 const DEPTH_MAX: usize = 64;
-/// So many subschemas are looked at once references are written out, which is as many as the compiler lets pass.
+/// The most subschemas that are searched with references written out: as many as the compiler allows.
 const SCHEMAS_MAX: usize = 4_000;
 
 /// Gathers the defaults of a document.
 struct Search<'s> {
     root: &'s Value,
-    /// So many subschemas may still be looked at.
+    /// The subschemas that may still be searched.
     left: usize,
 }
 
 impl<'s> Search<'s> {
-    /// The defaults inside of a value with these schemas: an own one goes before one that is referred to.
+    /// The defaults inside a value of these schemas: a schema's own default precedes a referred one.
     fn inside(&mut self, schemas: &[&'s Value], pointer: &str, depth: usize) -> Defaults {
         let mut defaults = Defaults::default();
         let parts = reference::parts(self.root, schemas);
@@ -77,7 +77,7 @@ impl Defaults {
         search.inside(&[schema], "", 0)
     }
 
-    /// Fills them in and returns their pointers.
+    /// Fills in the defaults and returns their pointers.
     pub(super) fn apply(&self, arguments: &mut Arguments) -> Arc<[Arc<str>]> {
         let mut applied = Vec::new();
         self.apply_to(arguments.as_value_mut(), "", &mut applied);
@@ -88,7 +88,7 @@ impl Defaults {
         self.own.is_empty() && self.inner.is_empty() && self.items.is_none()
     }
 
-    /// `item` is the pointer of the item that we are in, of a list.
+    /// `item` is the pointer of the current list item.
     fn apply_to(&self, value: &mut Value, item: &str, applied: &mut Vec<Arc<str>>) {
         match (value, &self.items) {
             (Value::Object(object), _) => {

@@ -1,5 +1,5 @@
-//! Turns the validator crate's errors into violations that a model can act on. What a caller sent is never repeated,
-//! except for names, and those shortened.
+//! Turns the validator crate's errors into violations that a model can act on. The caller's values are never repeated, except for names,
+//! which are shortened.
 
 use super::{Violation, formats};
 use crate::reference;
@@ -12,7 +12,7 @@ use serde_json::Value;
 const MESSAGE_CHARACTERS_MAX: usize = 120;
 /// The longest list of allowed values that is spelt out, in characters.
 const CHOICES_CHARACTERS_MAX: usize = 400;
-/// The most violations that are listed: no model corrects more at a time.
+/// The most violations that are listed: models do not correct more at a time.
 const VIOLATIONS_MAX: usize = 50;
 
 pub(super) fn violations<'e>(
@@ -108,7 +108,7 @@ fn message(kind: &Kind, value: &Value) -> String {
     }
 }
 
-/// What should have been written in the place of a text that holds a value of the type; an example, never the value.
+/// The right form for a value of this type that was sent inside a text; an example, never the value.
 fn unquoted_form(kind: &TypeKind, value: &Value) -> Option<&'static str> {
     let inner: Value = serde_json::from_str(value.as_str()?.trim()).ok()?;
     let takes = |name: &str| match kind {
@@ -161,7 +161,7 @@ fn choices(options: &Value) -> String {
     text
 }
 
-/// The names that the object allows whose `additionalProperties` a schema path leads to.
+/// The names that an object allows; the schema path leads to its `additionalProperties`.
 fn allowed_names(root: &Value, schema_path: &str) -> Vec<String> {
     let mut place = root;
     let mut tokens: Vec<&str> = schema_path.split('/').skip(1).collect();
@@ -191,7 +191,7 @@ fn allowed_names(root: &Value, schema_path: &str) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// A text within the length of a message.
+/// The text, cut to the length of a message.
 pub(super) fn shorten(text: &str) -> String {
     match text.char_indices().nth(MESSAGE_CHARACTERS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,6 +1,6 @@
-//! The formats that are not left to the validator crate alone. Letters of any script it judges as browsers do: signs that nobody
-//! sees are not there. Here a name that has them is not the name that it looks like. Most addresses are so plain that they need not be
-//! parsed.
+//! The formats that the validator crate alone does not check strictly enough. It ignores invisible characters in letters of any script,
+//! as browsers do; here a name with such characters is refused, because it is not the name that it looks like. Plain addresses are
+//! accepted without parsing.
 
 use std::sync::LazyLock;
 
@@ -29,13 +29,13 @@ pub(super) fn is_hostname(text: &str) -> bool {
     !text.chars().any(is_invisible) && HOSTNAME.is_valid(&text.into())
 }
 
-/// Whether it would be an instant if it said where on earth its clock stands.
+/// Whether only the offset is missing for an instant.
 pub(super) fn lacks_offset(text: &str) -> bool {
     const BYTES_MAX: usize = 64;
     text.len() <= BYTES_MAX && DATE_TIME.is_valid(&format!("{text}Z").into())
 }
 
-/// Hyphens, spaces and marks of direction.
+/// Invisible hyphens, spaces and marks of direction.
 fn is_invisible(character: char) -> bool {
     matches!(
         character,
@@ -49,9 +49,9 @@ fn is_invisible(character: char) -> bool {
     )
 }
 
-/// Whether it is surely an address: letters, digits, single dots and hyphens around one `@`. `false` says nothing.
+/// Whether a text is surely an address: letters, digits, single dots and hyphens around one `@`. `false` proves nothing.
 fn is_plain_email(text: &str) -> bool {
-    /// A label of a name may have 63 bytes, and what stands before the `@` 64 (RFC 1035, RFC 5321).
+    /// The limit for each part. A label of a name may have 63 bytes, and the part before the `@` 64 (RFC 1035, RFC 5321).
     const PART_BYTES_MAX: usize = 63;
     const BYTES_MAX: usize = 128;
     let is_plain = |part: &[u8]| {
@@ -59,7 +59,7 @@ fn is_plain_email(text: &str) -> bool {
         part.len() <= PART_BYTES_MAX
             && ends.is_some_and(|(first, last)| first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric())
             && part.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
-            // Such names are written in another alphabet, in a form of their own.
+            // Such names stand for another alphabet, in an encoded form.
             && part.get(2..4) != Some(b"--")
     };
     let bytes = text.as_bytes();

@@ -1,5 +1,5 @@
-//! Compiled JSON Schemas: the only place that names the validator crate, behind functions that are not generic, so that
-//! its code is generated once.
+//! Compiled JSON Schemas: the only module that names the validator crate, behind functions that are not generic, so that its code is
+//! generated once.
 
 mod defaults;
 mod explain;
@@ -35,13 +35,13 @@ pub const FORMATS: [&str; 19] = [
     "uuid",
 ];
 
-/// A schema that was compiled, and the defaults it declares.
+/// A compiled schema, and the defaults that it declares.
 pub struct Validator {
     schema: Arc<Value>,
-    /// Built for the first value: most tools of a catalogue are never called.
+    /// Built on first use: most tools of a catalogue are never called.
     judge: OnceLock<Result<jsonschema::Validator, SchemaError>>,
     defaults: Defaults,
-    /// How the arguments of its tool's key are compared. A validator serves one tool, whose key never changes.
+    /// How the arguments of the tool's key are compared. A validator serves one tool, whose key never changes.
     key_spec: OnceLock<Arc<KeySpec>>,
 }
 
@@ -51,19 +51,19 @@ impl fmt::Debug for Validator {
     }
 }
 
-/// One way in which a value breaks its schema.
+/// One rule of the schema that a value breaks.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Violation {
     /// JSON pointer into the value.
     pub pointer: String,
-    /// Says what is asked for; never repeats the value itself.
+    /// The rule, without the value itself.
     pub message: String,
-    /// The names that are allowed, where a name is not.
+    /// The allowed names, if an unknown name is the problem.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
 }
 
-/// Why a schema cannot be used.
+/// The reason why a schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SchemaError {
@@ -83,8 +83,8 @@ impl Validator {
         }
     }
 
-    /// Takes a schema that compiled before, when its artifact was built, and puts off most of the work until it is
-    /// needed. Should it not compile after all, every value violates it.
+    /// Takes a schema that compiled when its artifact was built, and defers most of the work to the first use. If it does not compile
+    /// after all, every value violates it.
     pub fn trusting(schema: Arc<Value>) -> Self {
         Self {
             defaults: Defaults::of(&schema),
@@ -103,7 +103,7 @@ impl Validator {
         self.defaults.apply(arguments)
     }
 
-    /// How arguments are compared, where those say which effect a call means that `names` names, or all.
+    /// How arguments are compared that identify an effect: the arguments in `names`, or all if it is empty.
     pub(crate) fn key_spec(&self, names: &[Arc<str>]) -> &Arc<KeySpec> {
         self.key_spec.get_or_init(|| {
             let mut defaults = Arguments::none();
@@ -112,7 +112,7 @@ impl Validator {
         })
     }
 
-    /// Every way in which the value breaks the schema, by pointer and then message; empty where it does not.
+    /// All violations of a value, sorted by pointer and then message; empty for a valid value.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
         match self.judge() {
             Ok(judge) if judge.is_valid(value) => Vec::new(),
@@ -129,8 +129,8 @@ impl Validator {
         self.judge().is_ok_and(|judge| judge.is_valid(value))
     }
 
-    /// Takes out members that are null where the schema does not allow it and does not ask for them, and returns their
-    /// pointers: to say that there is none, many models write it.
+    /// Removes members that are null where the schema neither allows null nor requires the member, and returns their pointers: many
+    /// models write null for a missing value.
     pub fn leave_out_nulls(&self, arguments: &mut Arguments) -> Arc<[Arc<str>]> {
         if !has_null(arguments.as_value()) {
             return Arc::default();
@@ -196,7 +196,7 @@ fn build(schema: &Value) -> Result<jsonschema::Validator, SchemaError> {
     build_within(schema, PATTERN_BYTES_MAX)
 }
 
-/// `pattern_bytes_max` is how large each pattern may become.
+/// `pattern_bytes_max` limits the compiled size of each pattern.
 fn build_within(
     schema: &Value,
     pattern_bytes_max: usize,
@@ -216,15 +216,15 @@ fn build_within(
         })
 }
 
-/// What makes a schema no schema: its keywords' values against the meta-schema.
+/// The violations of a schema against the meta-schema.
 pub(crate) fn meta_violations(schema: &Value) -> Vec<Violation> {
     let meta = jsonschema::draft202012::meta::validator();
     explain::violations(&Value::Null, meta.iter_errors(schema))
 }
 
-/// How large one pattern may become once it is compiled.
+/// The most bytes of one compiled pattern.
 pub(crate) const PATTERN_BYTES_MAX: usize = 10 * 1024 * 1024;
-/// What a pattern is counted as at least.
+/// The fewest bytes that a pattern counts as.
 const PATTERN_BYTES_MIN: usize = 10 * 1024;
 
 /// Why a pattern cannot be used.
@@ -238,8 +238,7 @@ pub(crate) enum BadPattern {
     TooLarge,
 }
 
-/// About how large a pattern becomes, once it is compiled for the engine that never takes more than linear time: no more than
-/// twice what it is.
+/// The approximate size of a pattern, compiled for the engine that runs in linear time: at most twice its real size.
 pub(crate) fn pattern_bytes(pattern: &str, bytes_max: usize) -> Result<usize, BadPattern> {
     const BEYOND: [&str; 4] = ["(?=", "(?!", "(?<=", "(?<!"];
     let schema = serde_json::json!({ "pattern": pattern });

@@ -1,4 +1,4 @@
-//! Formats, defaults, and what violations say.
+//! Formats, defaults, and the texts of violations.
 
 use super::*;
 use serde_json::json;
@@ -200,7 +200,7 @@ fn international_names_are_formats_of_their_own() {
         ("idn-hostname", "a..b", false),
         ("idn-hostname", "a b", false),
         ("idn-hostname", "a\u{200b}b.example", false),
-        // A joiner belongs behind the sign that it joins.
+        // A joiner has to follow the sign that it joins.
         ("idn-hostname", "a\u{200d}b.example", false),
         ("idn-hostname", "example.", false),
         ("idn-hostname", "пример.", false),

@@ -1,4 +1,4 @@
-//! Fetches what a provider publishes, within a time and a size. Follows no redirection. Knows no key.
+//! Fetches a provider's documents, within a time and a size. Follows no redirection. Knows no key.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, HeaderName, HeaderValue};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use windlass_runtime::transport::http::{HttpClient, HttpLimits, HttpResponse};
 
-/// What one answer may cost.
+/// The limits of one exchange.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FetchLimits {
     pub(super) patience: Duration,
@@ -15,12 +15,12 @@ pub(super) struct FetchLimits {
 }
 
 impl FetchLimits {
-    /// What is at an address, as JSON. The error is for the operator.
+    /// Requests an address and returns its JSON. The error is for the operator.
     pub(super) async fn get(self, url: &str) -> Result<Value, String> {
         self.ask(url, Vec::new(), None).await
     }
 
-    /// What is answered to a form.
+    /// Sends a form and returns the answer.
     pub(super) async fn post(
         self,
         url: &str,

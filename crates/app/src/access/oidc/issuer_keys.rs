@@ -29,7 +29,7 @@ pub(super) enum KeyProblem {
     Unavailable,
 }
 
-/// What an issuer publishes of itself.
+/// The metadata that an issuer publishes.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Discovery {
     issuer: String,
@@ -40,7 +40,7 @@ pub(super) struct Discovery {
     pub(super) token_endpoint: Option<String>,
 }
 
-/// Reads what an issuer publishes of itself.
+/// Reads the metadata that an issuer publishes.
 pub(super) async fn discover(issuer: &str, limits: FetchLimits) -> Result<Discovery, String> {
     let place = issuer.trim_end_matches('/');
     let url = format!("{place}/.well-known/openid-configuration");
@@ -136,10 +136,10 @@ impl IssuerKeys {
         (known.fetched.elapsed() < self.good_for).then_some(known)
     }
 
-    /// Fetches the keys, unless somebody has just done so.
+    /// Fetches the keys, unless another task has just done so.
     async fn fetch_in_time(&self, id: Option<&str>, algorithm: Algorithm) {
         let mut last = self.last.lock().await;
-        // Somebody else has fetched them while this one waited.
+        // Another task has fetched them while this one waited.
         if self
             .fresh()
             .is_some_and(|known| known.find(id, algorithm).is_some())
@@ -187,7 +187,7 @@ impl Source {
         let document = self.limits.get(&url).await?;
         let keys = document.get("keys").and_then(Value::as_array);
         let keys = keys.ok_or_else(|| format!("{url}: there are no keys"))?;
-        // A key that cannot be read is for somebody else.
+        // A key that cannot be read is skipped: it is not meant for us.
         let keys = keys.iter().take(KEYS_MAX).filter_map(IssuerKey::of);
         Ok(keys.collect())
     }

@@ -1,4 +1,4 @@
-//! Tokens of an OpenID provider: whether one counts, and who it says somebody is. Knows no route.
+//! Tokens of an OpenID provider: whether one counts, and which user it names. Knows no route.
 
 mod fetch;
 mod issuer_keys;
@@ -20,8 +20,8 @@ use windlass_runtime::caller::{Proven, ProvenName, Validity};
 use windlass_tool::id::TenantId;
 use windlass_tool::rights::Role;
 
-/// The algorithms that are believed. All have a public key, so that nobody who can check a token can make one: with one of a
-/// shared secret, the issuer's public key would be the secret.
+/// The accepted algorithms. All have a public key, so checking a token does not enable making one: with an algorithm of a shared
+/// secret, the issuer's public key would be the secret.
 const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -48,7 +48,7 @@ pub(crate) enum TokenProblem {
     KeysUnavailable,
 }
 
-/// What is believed of one provider.
+/// The trusted settings of one provider, and its keys.
 pub(crate) struct Oidc {
     issuer: String,
     audience: String,
@@ -57,7 +57,7 @@ pub(crate) struct Oidc {
     sign_in: Option<SignIn>,
 }
 
-/// Which claim says what.
+/// The names of the claims.
 struct ClaimNames {
     user: String,
     tenant: Option<String>,
@@ -96,12 +96,12 @@ impl Oidc {
         })
     }
 
-    /// Who makes the tokens, as they name it.
+    /// The issuer's name, as its tokens have it.
     pub(crate) fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// Who a token for this server says its bearer is, or one for a resource of its own.
+    /// The bearer that a token for this server, or for a resource of its own, names.
     pub(crate) async fn verify(
         &self,
         token: &str,
@@ -147,8 +147,8 @@ impl Oidc {
     }
 }
 
-/// Whether a token's header names extensions under `crit`, which has to be refused where one is not known (RFC 7515, section 4.1.11).
-/// None is known here.
+/// Whether a token's header names extensions under `crit`. A token with an unknown extension has to be refused (RFC 7515, section
+/// 4.1.11), and none is known here.
 fn demands_extensions(token: &str) -> bool {
     let header = token.split('.').next().unwrap_or_default();
     let header = base64_simd::URL_SAFE_NO_PAD.decode_to_vec(header).ok();
@@ -228,7 +228,7 @@ fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
     segments.try_fold(first, |value, segment| value.get(segment))
 }
 
-/// A list of roles, or one text with spaces between them. What cannot be a role is none.
+/// A list of roles, or one text with spaces between them. Skips words that cannot be a role.
 fn roles_of(claim: Option<&Value>) -> Vec<Role> {
     match claim {
         Some(Value::Array(roles)) => roles

@@ -1,4 +1,4 @@
-//! What checks signatures for the library that reads tokens: ring, as for TLS. Makes no signature. Knows no claim.
+//! Checks signatures for the library that reads tokens: with ring, as for TLS. Makes no signature. Knows no claim.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind, new_error};
@@ -15,7 +15,7 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// From now on the library checks with ring. A second call changes nothing.
+/// Makes the library check signatures with ring. A second call changes nothing.
 pub(super) fn install() {
     let _ = PROVIDER.install_default();
 }

@@ -1,5 +1,5 @@
-//! The way of a browser to the provider and back: authorization code with PKCE. What has to be known again travels in a sealed
-//! cookie. Knows no route.
+//! The way of a browser to the provider and back: authorization code with PKCE. A sealed cookie carries the state between the two.
+//! Knows no route.
 
 use super::fetch::FetchLimits;
 use super::issuer_keys::{Discovery, discover, limits_of};
@@ -15,7 +15,7 @@ use windlass_runtime::client_key::{ClientKey, Purpose};
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_tool::sensitive::Sensitive;
 
-/// Where the provider sends the browser back to.
+/// The path to which the provider sends the browser back.
 const CALLBACK: &str = "/auth/callback";
 /// The cookie of a browser that is on its way.
 pub(crate) const SIGN_IN_COOKIE: &str = "windlass_sign_in";
@@ -31,7 +31,7 @@ pub(super) struct SignIn {
     limits: FetchLimits,
 }
 
-/// What has to be known again when the browser comes back.
+/// The state that is needed when the browser comes back.
 #[derive(Serialize, Deserialize)]
 struct Way {
     state: String,
@@ -76,7 +76,7 @@ impl SignIn {
         }))
     }
 
-    /// What the token endpoint is sent.
+    /// The headers and the form for the token endpoint.
     fn exchange(&self, code: &str, way: &Way) -> (Vec<(HeaderName, HeaderValue)>, String) {
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
         let mut headers = vec![(CONTENT_TYPE, kind)];
@@ -106,7 +106,7 @@ impl Oidc {
         self.sign_in.is_some()
     }
 
-    /// Where a browser goes to sign in, and the cookie that it takes along.
+    /// The address at which a browser signs in, and the cookie that it takes along.
     pub(crate) async fn begin_sign_in(
         &self,
         key: &ClientKey,
@@ -157,7 +157,7 @@ impl Oidc {
         Ok((format!("{endpoint}{joint}{query}"), cookie))
     }
 
-    /// Who has come back, and whether over HTTPS. `cookies` are those of the way.
+    /// The user who has come back, and whether over HTTPS. `cookies` are those of the way.
     pub(crate) async fn end_sign_in<'c>(
         &self,
         key: &ClientKey,
@@ -216,7 +216,7 @@ fn problem_of(problem: TokenProblem) -> SignInProblem {
     }
 }
 
-/// What the provider sends the browser back with.
+/// The query with which the provider sends the browser back.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Returned {
     #[serde(default)]
@@ -227,7 +227,7 @@ pub(crate) struct Returned {
     error: Option<String>,
 }
 
-/// The cookie that takes that of the way away.
+/// The cookie that removes the cookie of the way.
 pub(crate) fn no_way_cookie() -> String {
     cookie(SIGN_IN_COOKIE, "", "/auth", "Lax", 0, false)
 }

@@ -1,4 +1,4 @@
-//! `windlass import`: makes tool directories of what a team has already.
+//! `windlass import`: makes tool directories of a team's existing descriptions.
 
 mod node;
 
@@ -40,7 +40,7 @@ pub(super) struct TakingUp<'a> {
     pub(super) part: [&'static str; 2],
     pub(super) only: &'a [String],
     pub(super) accept: bool,
-    /// How a tool gets another name than one that is taken.
+    /// The flag that renames a tool whose name is taken.
     pub(super) rename: &'static str,
 }
 
@@ -128,7 +128,7 @@ fn read(path: &Path, wanted: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 
-/// Has the compiler judge every tool in a folder of its own, so that nothing is written that `check` would refuse.
+/// Has the compiler judge every tool in a folder of its own, so that no tool is written that `check` would refuse.
 pub(super) fn leave_out_what_does_not_compile(
     config: &Config,
     imported: &mut Imported,
@@ -143,7 +143,7 @@ pub(super) fn leave_out_what_does_not_compile(
     if imported.tools.is_empty() {
         return Ok(());
     }
-    // Secrets can be set and bound later; `check` names those that are missing.
+    // Secrets can be set and bound later; `check` names the missing ones.
     let mut permissions = config.permissions();
     // Code that the author is to write is judged when it is there.
     let mut written_later = Builtin::new();
@@ -207,7 +207,7 @@ pub(super) fn leave_out_what_does_not_compile(
     Ok(())
 }
 
-/// A folder that is gone when nobody needs it any more. The compiler passes over its name.
+/// A folder that is removed when it is dropped. The compiler passes over its name.
 struct TrialFolder(PathBuf);
 
 impl TrialFolder {
@@ -222,12 +222,12 @@ impl TrialFolder {
 
 impl Drop for TrialFolder {
     fn drop(&mut self) {
-        // What is left of it disturbs nobody.
+        // A left-over folder is harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Writes the tools, or says what stands against it and writes nothing.
+/// Writes the tools, or names the obstacle and writes nothing.
 pub(super) fn take_up(
     tools: &Path,
     imported: &Imported,
@@ -321,7 +321,7 @@ pub(super) fn step_done(line: &str) {
     }
 }
 
-/// What became of each tool, for programs.
+/// Writes the tools. Returns the outcome for each tool, for programs.
 pub(super) fn write(
     tools: &Path,
     source: &str,

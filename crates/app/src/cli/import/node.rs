@@ -1,4 +1,4 @@
-//! `windlass import node`: copies the tools of a Node project, and says what of them does not work here as it is.
+//! `windlass import node`: copies the tools of a Node project, and names the parts that do not work here as they are.
 
 use super::super::{NodeArguments, flags, load_config_to_write_tools};
 use super::{TrialFolder, counted, read, step_done};
@@ -17,7 +17,7 @@ use windlass_tool::problem::Severity;
 const TAKEN: [&str; 4] = ["schema.json", "guide.md", "doc_summary.md", "doc.md"];
 /// A project with more tools is no project of tools.
 const DIRECTORIES_MAX: usize = 512;
-/// Built-in tools whose handlers in a Node project reach other places for the same end: the knowledge base, and what was called.
+/// Built-in tools whose handlers in a Node project use other services for the same purpose: the knowledge base, and earlier calls.
 const REACHING_ELSEWHERE: [&str; 3] = ["kb_get", "kb_search", "query_tool_memory"];
 
 /// One tool of the project.
@@ -33,7 +33,7 @@ impl Found {
     }
 }
 
-/// Copies the tool directories of a Node project, and names what in their handlers has to be replaced.
+/// Copies the tool directories of a Node project, and names the parts of their handlers that have to be replaced.
 pub(super) fn run(arguments: &NodeArguments, builtin: &Builtin) -> Result<(), Failure> {
     let flags = flags([("--tools", "folders.tools", &arguments.tools)]);
     let config = load_config_to_write_tools(&arguments.file, flags)?;
@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &NodeArguments, builtin: &Builtin) -> Result<(), Fa
         }
         beginnings.push(path);
     }
-    // The directories that `init` wrote and nobody has touched make room.
+    // The directories that `init` wrote and that are unchanged make room.
     for path in beginnings {
         std::fs::remove_dir_all(&path).map_err(|error| {
             Failure::Failed(format!("{} cannot be removed: {error}", path.display()))
@@ -102,7 +102,7 @@ pub(super) fn run(arguments: &NodeArguments, builtin: &Builtin) -> Result<(), Fa
     Ok(())
 }
 
-/// The names here of the tools that a Node project has. None where nothing can be imported of it.
+/// The names here of a Node project's tools. Empty where none can be imported.
 pub(in crate::cli) fn node_tools(project: &Path) -> Vec<String> {
     let found = tool_directories(project).unwrap_or_default();
     found.into_iter().map(|tool| tool.name).collect()
@@ -164,7 +164,7 @@ fn is_beginning(name: &str, directory: &Path) -> bool {
     !beginning.is_empty() && there == beginning
 }
 
-/// Whether the built-in handler of a tool's id stands for its own.
+/// Whether the built-in handler of a tool's id replaces its own.
 fn takes_built_in(tool: &Found, builtin: &Builtin) -> Result<bool, Failure> {
     let (id, handler) = (tool.id(), tool.source.join("handler.js"));
     if !builtin.contains_key(id.as_str()) || !handler.is_file() {
@@ -216,8 +216,8 @@ fn serve_built_in(
     Ok(())
 }
 
-/// Copies the files of one tool, without its code where the built-in one stands for it; says what of its code has to be
-/// replaced, and how much that is.
+/// Copies the files of one tool, without its code if the built-in handler replaces it. Prints the parts of its code that have to be
+/// replaced, and returns their number.
 fn copy(source: &Path, target: &Path, takes_built_in: bool) -> Result<usize, Failure> {
     let cannot = |path: &Path, error: std::io::Error| {
         Failure::Failed(format!("{} cannot be copied: {error}", path.display()))

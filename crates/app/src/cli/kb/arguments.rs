@@ -1,4 +1,4 @@
-//! What can be asked of `windlass kb`. Knows the form of each command and not what it does.
+//! The arguments of `windlass kb`. Knows the form of each command and not its work.
 
 use crate::cli::ConfigFile;
 use clap::{Args, Subcommand};
@@ -35,7 +35,7 @@ pub(super) enum KbCommand {
     Extract(ExtractArguments),
 }
 
-/// Where the records and what is kept of them lie.
+/// The places of the records and of the kept data about them.
 #[derive(Debug, Args)]
 pub(super) struct KnowledgeFolder {
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(super) struct KnowledgeFolder {
     /// The folder for what must survive a restart
     #[arg(long, value_name = "FOLDER")]
     pub(super) data: Option<String>,
-    /// What finds by meaning: auto, none, local, openai or gemini
+    /// The embedder, which finds by meaning: auto, none, local, openai or gemini
     #[arg(long, value_name = "EMBEDDER")]
     pub(super) embedder: Option<String>,
 }
@@ -71,7 +71,7 @@ pub(super) struct IndexArguments {
 pub(super) struct SearchArguments {
     #[command(flatten)]
     pub(super) place: KnowledgeFolder,
-    /// What to look for
+    /// The text to look for
     #[arg(allow_hyphen_values = true)]
     pub(super) query: String,
     /// The namespace to search; else the usual one
@@ -173,7 +173,7 @@ pub(super) struct EvalArguments {
 #[cfg(feature = "documents")]
 #[derive(Debug, Args)]
 pub(super) struct ExtractArguments {
-    /// What the document is
+    /// The document's kind
     #[arg(value_enum)]
     pub(super) kind: ExtractKind,
     /// Memory that the process may take, the program included

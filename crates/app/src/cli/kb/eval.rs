@@ -9,7 +9,7 @@ use std::time::Instant;
 use windlass_knowledge::eval::{Collection, CollectionFiles, Evaluation, Measures, evaluate};
 use windlass_knowledge::{KnowledgeBase, Observer, Options, Patience};
 
-/// The vectors of collections are kept apart from those of the records, which they would crowd out.
+/// Vectors of collections have a folder of their own, because they would crowd out those of the records.
 const FOLDER: &str = "evaluation";
 
 pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
@@ -26,7 +26,7 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     bench.runtime.block_on(bench.maker.demand_model())?;
     let options = Options {
         data: Some(bench.config.folders.data.join(FOLDER)),
-        // What is measured is how well each way finds, so that each is given its time.
+        // Each way to search is given its time, because only the quality is measured.
         patience: Patience {
             voice_ms: 60_000,
             text_ms: 60_000,

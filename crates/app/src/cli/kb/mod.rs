@@ -1,5 +1,5 @@
-//! `windlass kb`: what a person asks of the knowledge base on the command line. Knows no ranking; it reads every namespace,
-//! for a user who runs it can read the files as well.
+//! `windlass kb`: the knowledge base on the command line. Knows no ranking; it reads every namespace, for a user who runs it can read
+//! the files as well.
 
 mod arguments;
 mod eval;
@@ -190,7 +190,7 @@ fn problems_json(problems: &[Problem]) -> Vec<Value> {
     problems.iter().map(of_one).collect()
 }
 
-/// Where the configuration puts the base into a database, writes it there; says what became of it.
+/// Writes the base into the configured database, if there is one. Returns the outcome.
 fn publish(bench: &Bench, base: &KnowledgeBase) -> Result<Option<(Value, String)>, Failure> {
     match &bench.config.knowledge.postgres {
         Some(address) => moving::publish(bench, address.sensitive(), base).map(Some),
@@ -224,7 +224,7 @@ fn search(arguments: &SearchArguments) -> Result<(), Failure> {
     };
     let answer = bench.runtime.block_on(base.search(request));
     let answer = answer.map_err(|error| match error {
-        // Of what was asked for.
+        // Mistakes in the request itself.
         KnowledgeError::UnknownNamespace { .. } | KnowledgeError::InvalidFilter(_) => {
             Failure::Usage(error.to_string())
         }

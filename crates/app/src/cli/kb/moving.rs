@@ -1,5 +1,5 @@
-//! `windlass kb move`: the records and their vectors into a database. Knows no table; what was written once is not written
-//! again, so that a move that was interrupted is gone on with by the same command.
+//! `windlass kb move`: the records and their vectors into a database. Knows no table; written records are not written again, so the
+//! same command continues an interrupted move.
 
 use super::arguments::MoveArguments;
 use super::progress::Bar;
@@ -13,7 +13,7 @@ use windlass_tool::sensitive::Sensitive;
 pub(super) fn run(arguments: &MoveArguments) -> Result<(), Failure> {
     let schemes = ["postgres://", "postgresql://"];
     let is_address = |to: &String| schemes.iter().any(|scheme| to.starts_with(scheme));
-    // What it is instead is not shown: it may hold a password.
+    // The wrong value is not shown: it may hold a password.
     if arguments.to.as_ref().is_some_and(|to| !is_address(to)) {
         return Err(Failure::Usage(
             "--to is no address of a database: write postgres://user:password@host/database"
@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &MoveArguments) -> Result<(), Failure> {
             ));
         }
     };
-    // Without its vectors the base would take those of the database away.
+    // A base without vectors would remove those of the database.
     bench.runtime.block_on(bench.maker.demand_model())?;
     let base = bench.at_hand()?;
     let (json, words) = publish(&bench, address, &base)?;
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &MoveArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What became of a base that was written into a database, as JSON and in words.
+/// Writes a base into a database. Returns the outcome as JSON and in words.
 pub(super) fn publish(
     bench: &Bench,
     address: Sensitive<String>,

@@ -1,4 +1,4 @@
-//! A progress bar with rate and time left, on a terminal; nothing at all where standard error is none, or with -q.
+//! A progress bar with rate and time left, on a terminal; prints nothing where standard error is no terminal, or with -q.
 
 use crate::printer::Printer;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ const BETWEEN: Duration = Duration::from_millis(100);
 pub(super) struct Bar {
     is_shown: bool,
     drawn: Option<Instant>,
-    /// What is counted.
+    /// The noun for the counted items.
     noun: &'static str,
 }
 

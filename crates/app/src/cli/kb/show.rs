@@ -1,4 +1,4 @@
-//! What `windlass kb` prints for people. Knows no file and no search.
+//! The output of `windlass kb` for people. Knows no file and no search.
 
 use crate::printer::Printer;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ pub(super) fn index(base: &KnowledgeBase, report: &IngestReport) {
     });
 }
 
-/// `namespace` is the one that was searched.
+/// `namespace` is the searched one.
 pub(super) fn answer(answer: &SearchAnswer, namespace: &str) {
     if answer.hits.is_empty() {
         let nothing = format!("nothing found in the namespace {namespace}");

@@ -1,4 +1,4 @@
-//! `windlass mcp diff`: compares what servers list with what was imported of them, and takes it up on demand.
+//! `windlass mcp diff`: compares the servers' tools with the imported ones, and takes changes up on demand.
 
 use super::super::import::{counted, leave_out_what_does_not_compile, step_done, write};
 use super::super::{expect_network, flags, load_config};
@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &DiffArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// For each server the tools that were imported of it: their directories, by the names that the server has for them.
+/// For each server the directories of its imported tools, by the server's names for them.
 type ImportedTools = BTreeMap<String, BTreeMap<String, String>>;
 
 fn imported_tools(tools: &Path) -> ImportedTools {

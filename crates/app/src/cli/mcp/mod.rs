@@ -1,4 +1,4 @@
-//! `windlass mcp`: the tools of MCP servers as tools of this project, what has changed in them since, and this project's tools for MCP
+//! `windlass mcp`: the tools of MCP servers as tools of this project, their changes since then, and this project's tools for MCP
 //! clients.
 
 mod difference;
@@ -64,10 +64,10 @@ struct ImportArguments {
     server: Vec<String>,
     #[command(flatten)]
     taking: TakingArguments,
-    /// What stands before the id of each tool, so that it takes no other one's
+    /// The prefix of each tool's id, so that it takes no other tool's id
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     prefix: Option<String>,
-    /// What the server is called in the configuration; without it, a name is made of its address or command
+    /// The server's name in the configuration; without it, a name is made of its address or command
     #[arg(long, value_name = "NAME", value_parser = server_name)]
     name: Option<String>,
     /// A variable of the environment that a command is given; repeatable
@@ -209,7 +209,7 @@ fn offering(config: &Config, name: &str) -> Result<Offering, String> {
     listed
 }
 
-/// Writes a server's section at the end of the configuration, or says what is to be written there.
+/// Writes a server's section at the end of the configuration, or prints the section to write there.
 fn write_section(file: &ConfigFile, section: &Section) -> Result<(), Failure> {
     let path: PathBuf = file.config.clone().unwrap_or_else(|| FILE_NAME.into());
     match section.append(&path) {

@@ -1,4 +1,4 @@
-//! The section of the configuration that an import is from: the one that is there, or the one that the command line describes.
+//! The section of the configuration that an import is from: the existing one, or the one that the command line describes.
 
 use super::ImportArguments;
 use crate::failure::Failure;
@@ -152,7 +152,7 @@ impl Section {
         let mut beside = path.as_os_str().to_owned();
         beside.push(".new");
         let written = std::fs::write(&beside, text).and_then(|()| {
-            // As readable as it was.
+            // Keeps the file's permissions.
             if let Ok(found) = std::fs::metadata(path) {
                 std::fs::set_permissions(&beside, found.permissions())?;
             }
@@ -172,7 +172,8 @@ const WORDS: [&str; 6] = ["run", "exec", "x", "dlx", "tool", "start"];
 /// Parts of names that all servers have.
 const USUAL: [&str; 7] = ["mcp", "server", "servers", "api", "www", "app", "stdio"];
 
-/// A name made of what the server is called: `npx -y @scope/server-files@1.0` is `files`, `https://mcp.example.com/mcp` is `example`.
+/// A name made of the server's command or address: `npx -y @scope/server-files@1.0` is `files`, `https://mcp.example.com/mcp` is
+/// `example`.
 fn name_of(server: &[String]) -> String {
     let first = server.first().map(String::as_str).unwrap_or_default();
     let whole = match first.split_once("://") {

@@ -39,19 +39,19 @@ pub(super) struct ServeArguments {
 }
 
 pub(super) fn run(arguments: &ServeArguments, handlers: Handlers) -> Result<(), Failure> {
-    // What is before a slash would be read as whose user it is.
+    // The part before a slash would be read as the client that named the user.
     if !is_user_name(&arguments.user) || arguments.user.contains('/') {
         let problem = "--user has to be a printable id without a slash";
         return Err(Failure::Usage(problem.to_owned()));
     }
-    // Before anything is opened.
+    // Checked before anything is opened.
     let caller = caller(arguments)?;
     let anywhere = Some("127.0.0.1:0".to_owned());
     let keys = flags([
         ("--tools", "folders.tools", &arguments.tools),
         ("--kb", "folders.knowledge", &arguments.kb),
         ("--data", "folders.data", &arguments.data),
-        // The page on which people approve calls is there, at a port that nobody else has.
+        // The page on which people approve calls is there, at a port of its own.
         ("windlass mcp serve", "server.listen", &anywhere),
     ]);
     let setup = Setup {

@@ -1,4 +1,4 @@
-//! The body of an operation: which of its media types is sent, and what of it a model fills in.
+//! The body of an operation: which of its media types is sent, and which parts of it a model fills in.
 
 use super::Operation;
 use super::operation::Request;
@@ -22,7 +22,7 @@ enum Form {
     Text,
 }
 
-/// Adds the body to the request. An optional one that cannot be sent is left out with a note.
+/// Adds the body to the request. If an optional body cannot be sent, it is left out with a note.
 pub(super) fn add(
     document: &Value,
     operation: &Operation<'_>,
@@ -75,7 +75,7 @@ pub(super) fn add(
 
 struct Media<'d> {
     form: Form,
-    /// As the description names it.
+    /// The media type's name in the description.
     kind: &'d str,
     media: &'d Value,
 }

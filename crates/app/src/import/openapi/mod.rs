@@ -1,5 +1,5 @@
-//! OpenAPI 3.0 and 3.1 descriptions as tool directories: one tool for each operation that was chosen. Pure: a document in,
-//! directories out. What a description says is taken as untrusted text.
+//! OpenAPI 3.0 and 3.1 descriptions as tool directories: one tool for each operation that was chosen. Pure: a document in, directories
+//! out. A description's text is untrusted.
 
 mod body;
 mod operation;
@@ -43,7 +43,7 @@ pub(crate) enum DocumentError {
     Unknown(String, String),
 }
 
-/// What of a description becomes tools. Both lists empty: everything.
+/// The operations of a description that become tools. Both lists empty: all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choice {
     /// Operation ids as the description has them, or ids of tools.
@@ -226,7 +226,7 @@ fn some_ids(operations: &[Operation<'_>]) -> String {
     format!("there are {}{more}", shown.join(", "))
 }
 
-/// The tags that there are, for somebody who has mistyped one.
+/// The existing tags, for a user who has mistyped one.
 fn all_tags(operations: &[Operation<'_>]) -> String {
     const SHOWN: usize = 60;
     let lists = operations

@@ -1,4 +1,4 @@
-//! One operation as one tool: what it takes, how the request is put together, and what a model reads about it.
+//! One operation as one tool: its arguments, its request, and the text about it for a model.
 
 use super::server::Address;
 use super::style::{Style, as_json};
@@ -46,7 +46,7 @@ pub(super) fn tool(
     operation: &Operation<'_>,
     id: &str,
 ) -> Result<ToolDirectory, String> {
-    // Behind a host it would make another one of it.
+    // Such a path after a host would change the host.
     if !operation.path.starts_with('/') {
         return Err("its path does not begin with /".to_owned());
     }
@@ -104,7 +104,7 @@ fn schema(operation: &Operation<'_>, id: &str, description: &str, request: &Requ
         "sideEffects": if writes { "writes" } else { "read_only" },
         // RFC 9110, section 9.2.2: PUT and DELETE are idempotent as GET is; POST and PATCH are not.
         "idempotent": matches!(operation.method, "get" | "put" | "delete"),
-        // Until somebody has read what the operation does.
+        // Holds until the author has reviewed the operation.
         "requiresConfirmation": writes,
         "allowedModes": ["text", "voice"],
         "latencyBudgetMs": LATENCY_BUDGET_MS,
@@ -177,7 +177,7 @@ fn parameters(
             }
         }
     }
-    // Those of the path keep their names; others that are called the same get longer ones.
+    // Parameters of the path keep their names; others with the same name get longer ones.
     declared.sort_by_key(|parameter| parameter.get("in").is_none_or(|place| place != "path"));
     for parameter in declared {
         add_parameter(parameter, converter, request)?;
@@ -267,7 +267,7 @@ fn add_parameter(
         (None, None) => converter.convert(&json!({ "type": "string" }), need, description)?,
     };
     let is_json = parameter.get("schema").is_none() && media.is_some();
-    // Styles are judged before the argument is taken up: one that cannot be written is none.
+    // Styles are judged before the argument is taken up: an argument that cannot be written is left out.
     let written = match place {
         "path" => style.segment(name, "", &schema).map(Value::from),
         "query" if is_json => Ok(as_json("")),
@@ -325,7 +325,7 @@ fn left_out(name: &str, problem: &str, need: Need, request: &mut Request) -> Res
 /// The longest name of an argument that every provider takes.
 const ARGUMENT_BYTES_MAX: usize = 64;
 
-/// A plain name with room for what stands behind it.
+/// A plain name with room for its ending.
 fn cut<'n>(name: &'n str, ending: &str) -> &'n str {
     &name[..name.len().min(ARGUMENT_BYTES_MAX - ending.len())]
 }
@@ -366,7 +366,7 @@ impl Request {
             argument = format!("{}{ending}", cut(&again, &ending));
             number += 1;
         }
-        // What the runtime fills in, a model need not be asked for.
+        // The runtime fills in defaults, so a model need not give them.
         let is_asked_for = need == Need::Required && schema.get("default").is_none();
         self.properties.insert(argument.clone(), schema);
         if is_asked_for {
@@ -376,7 +376,7 @@ impl Request {
     }
 }
 
-/// Puts in what the first way of authorisation needs whose parts a header or the query can hold.
+/// Adds the secrets of the first way of authorisation whose parts a header or the query can hold.
 fn authorisation(
     document: &Value,
     operation: &Operation<'_>,
@@ -546,7 +546,7 @@ fn description(operation: &Operation<'_>) -> String {
     one_line(&whole, DESCRIPTION_CHARACTERS_MAX)
 }
 
-/// What a model reads besides the declaration. Text of the description never begins a line, so that it makes no heading.
+/// The guide that a model reads besides the declaration. Text of the description never begins a line, so it makes no heading.
 fn guide(id: &str, description: &str, request: &Request, writes: bool) -> String {
     let summary = one_line(&plain(description), SUMMARY_CHARACTERS_MAX);
     let mut guide = format!("# {id}\n\n{summary}\n");

@@ -1,4 +1,4 @@
-//! What the tools of a description send: compiled, with validated arguments, up to the request. Nothing is sent.
+//! The requests of a description's tools: compiled, with validated arguments, up to the request. Nothing is sent.
 
 use super::{Choice, import, parse};
 use crate::import::folder;
@@ -14,7 +14,7 @@ use windlass_tool::handler_file::{Filling, HandlerFile, HttpHandler, Permissions
 use windlass_tool::problem::Severity;
 use windlass_tool::validate::Validator;
 
-/// What becomes of one call.
+/// The outcome of one call.
 enum Outcome {
     Sent(Box<Rendered>),
     Invalid,
@@ -191,7 +191,7 @@ fn case(name: &str) -> Option<String> {
     text
 }
 
-/// Whether a call did what a line of the expectations says.
+/// Whether a call had the outcome that a line of the expectations names.
 fn holds(expected: &str, outcome: &Outcome, tool: &str, tools: &Tools) -> bool {
     let rendered = match (outcome, expected) {
         (Outcome::Invalid, expected) => return expected == "VALIDATION",
@@ -274,7 +274,7 @@ fn every_style_of_a_description_is_sent_as_it_is_meant() {
             (_, arguments) => serde_json::from_str(arguments).unwrap(),
         };
         let arguments = match tool {
-            // Only those that it has.
+            // Only the existing ones.
             "q_names" => {
                 let properties = tools.schemas[tool]["properties"].as_object().unwrap();
                 let given = arguments.as_object().unwrap().clone();

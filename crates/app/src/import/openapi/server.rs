@@ -1,5 +1,5 @@
-//! Where the requests of an operation go: to its own server, to that of its path, or to that of the whole description. An
-//! address that the author gives stands for all of them, so that no request goes past it.
+//! The server for the requests of an operation: its own, its path's, or that of the whole description. An address that the author gives
+//! replaces all of them, so that no request goes past it.
 
 use super::{DocumentError, Operation};
 use crate::import::words::brief;
@@ -9,11 +9,11 @@ use serde_json::Value;
 pub(super) struct Servers {
     /// In place of every server that is named.
     base_url: Option<String>,
-    /// Of the whole description, without a slash at its end, or what is wrong with it.
+    /// The server of the whole description, without a slash at its end, or the problem with it.
     main: Result<String, String>,
 }
 
-/// Where one operation's requests go.
+/// The address of one operation's requests.
 #[derive(Debug)]
 pub(super) struct Address {
     /// The address that the path is appended to, without a slash at its end.

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// What the values of a schema may be besides texts, numbers and truth values.
+/// The values that a schema allows besides texts, numbers and truth values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shape {
     pub(super) list: bool,
@@ -123,7 +123,7 @@ impl<'d> Style<'d> {
         }
     }
 
-    /// What stands in the path in the place of `{name}`.
+    /// The text in the path in place of `{name}`.
     pub(super) fn segment(
         self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What is made of OpenAPI descriptions, and what is left out with a reason.
+//! Tools that are made of OpenAPI descriptions, and parts that are left out with a reason.
 
 use super::*;
 use crate::import::{Code, ToolDirectory};
@@ -414,7 +414,7 @@ fn an_operation_goes_to_its_own_server_and_the_host_of_its_secret_is_said() {
     assert!(notes("own").contains("secrets.LOGIN.hosts = [\"evil.example\"]"));
     assert!(notes("main").contains("secrets.LOGIN.hosts = [\"eu.shop.example\"]"));
     assert_eq!(notes("path"), "");
-    // The author's address stands for every server, so that nothing goes past it.
+    // The author's address replaces every server, so that no request goes past it.
     let moved = Choice {
         base_url: Some("http://127.0.0.1:9/x/".to_owned()),
         ..Choice::default()
@@ -475,7 +475,7 @@ fn what_cannot_be_sent_is_noted_where_it_is_optional() {
         note(json!({ "requestBody": { "content": { "application/json": { "schema": schema } } } }))
             .contains("65 members, and 64 can be arguments")
     );
-    // A form without members is none, and no request of this method has a body.
+    // A form without members is no form, and no request of this method has a body.
     let empty = json!({ "content": { "application/x-www-form-urlencoded": { "encoding": {}, "schema": { "type": "object", "properties": {} } } } });
     assert_eq!(
         only_tool(json!({ "/orders": { "get": { "requestBody": empty } } })).notes,

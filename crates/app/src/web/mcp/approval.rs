@@ -26,11 +26,11 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;mar
     pre{white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid;padding:.75rem}\
     button{font:inherit;padding:.5rem 1.25rem;margin-right:1rem}";
 
-/// What a caller may answer.
+/// The approval request that a caller may answer.
 struct Waiting {
     caller: Caller,
     place: ConversationRef,
-    /// `None` where nothing waits any more.
+    /// `None` where no request waits any more.
     open: Option<OpenQuestion>,
 }
 
@@ -103,7 +103,7 @@ pub(in crate::web) async fn answer(
     }
 }
 
-/// What waits in a conversation, for whoever may answer it. Anybody else learns nothing.
+/// The request that waits in a conversation, for a caller who may answer it. Other callers learn nothing.
 async fn waiting(
     state: &Arc<ServerState>,
     head: &Parts,
@@ -140,7 +140,7 @@ async fn waiting(
     let (whose, place) = found.map_err(unavailable)?.ok_or_else(unknown)?;
     let newest = chat.newest_remote_question(&place);
     let open = newest.map_err(unavailable)?;
-    // Where nobody has to sign in, whoever is at this machine is the one user that there is.
+    // If no one has to sign in, every user of this machine is the only user.
     let caller = match (state.is_local_alone, whose.owner.clone()) {
         (true, Some(owner)) => state.mcp.at_this_machine(owner),
         _ => {
@@ -160,7 +160,7 @@ async fn waiting(
     })
 }
 
-/// Reads the form: the token of what was shown, and one of two buttons.
+/// Reads the form: the token of the shown request, and one of two buttons.
 fn said(body: &[u8]) -> Option<(Sensitive<String>, bool)> {
     let body = std::str::from_utf8(body).ok()?;
     let (mut token, mut approved) = (None, None);
@@ -201,7 +201,7 @@ fn asked(open: &OpenQuestion) -> String {
 }
 
 fn page(status: StatusCode, content: &str) -> Response<Body> {
-    // Without a referrer of its own a browser sends the form with the origin `null`, which is nobody's.
+    // Without a referrer of its own a browser sends the form with the origin `null`, which belongs to no page.
     let html = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <meta name=\"referrer\" content=\"same-origin\">\

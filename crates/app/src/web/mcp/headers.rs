@@ -1,6 +1,6 @@
 //! The headers of a message, and whether they say the same as its body: who stands between client and server may have gone by them. Pure.
 
-use crate::mcp::message::{Request, STATELESS};
+use crate::mcp::message::{Elicitation, Request, STATELESS};
 use crate::mcp::reply::{Failure, HEADER_MISMATCH};
 use crate::mcp::unsupported;
 use base64_simd::STANDARD;
@@ -34,7 +34,7 @@ pub(super) fn version(headers: &HeaderMap) -> Result<Option<&str>, &'static str>
     only(headers, &VERSION)
 }
 
-/// Whether a body is JSON by what its head says.
+/// Whether the head declares a body of JSON.
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let kind = only(headers, &CONTENT_TYPE)
         .ok()
@@ -54,22 +54,26 @@ pub(super) fn takes_events(headers: &HeaderMap) -> bool {
         .any(|kind| kind.eq_ignore_ascii_case("text/event-stream"))
 }
 
-/// Judges the head of a request of the stateless revision by its body. `version` is what the head names.
+/// Judges the head of a request of the stateless revision by its body, and the required parts of the body. `version` is the version in the
+/// head. Returns the ways in which the client can ask its user.
 pub(super) fn check(
     headers: &HeaderMap,
     version: Option<&str>,
     request: &Request,
-) -> Result<(), Failure> {
+) -> Result<Elicitation, Failure> {
     let mismatch = |what: &str| Failure::new(HEADER_MISMATCH, what);
-    let said = request.meta.version.as_deref();
-    if version.is_none() || version != said {
+    let said = request.meta.version.as_deref().ok_or_else(|| {
+        Failure::params("_meta has to name io.modelcontextprotocol/protocolVersion")
+    })?;
+    if version != Some(said) {
         return Err(mismatch(
             "MCP-Protocol-Version has to name the version that _meta names",
         ));
     }
-    if let Some(other) = said.filter(|said| *said != STATELESS) {
-        return Err(unsupported(other));
+    if said != STATELESS {
+        return Err(unsupported(said));
     }
+    let elicitation = request.declared()?;
     let method = only(headers, &METHOD).map_err(mismatch)?;
     if method != Some(request.method.as_str()) {
         return Err(mismatch("Mcp-Method has to name the method of the body"));
@@ -77,23 +81,23 @@ pub(super) fn check(
     let named = match request.method.as_str() {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
-        _ => return Ok(()),
+        _ => return Ok(elicitation),
     };
     let named = request.params.get(named).and_then(Value::as_str);
     let name = only(headers, &NAME).map_err(mismatch)?.map(decoded);
     let is_same = match (name, named) {
         (Some(Some(name)), Some(named)) => name == named,
-        // Of a body that names nothing the method says what is missing.
+        // If the body names nothing, the method itself reports the missing name.
         (None, None) => true,
         _ => false,
     };
     match is_same {
-        true => Ok(()),
+        true => Ok(elicitation),
         false => Err(mismatch("Mcp-Name has to name what the body names")),
     }
 }
 
-/// A value as it was meant: one that a header cannot carry comes in base64.
+/// The meaning of a value: text that a header cannot carry comes in base64.
 fn decoded(value: &str) -> Option<String> {
     let encoded = value
         .strip_prefix("=?base64?")
@@ -113,19 +117,21 @@ mod tests {
     use crate::mcp::message::{Message, read};
     use http::HeaderValue;
 
+    const SAYS_VERSION: &str = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
+    const SAYS_CAPABILITIES: &str = r#""io.modelcontextprotocol/clientCapabilities":{}"#;
+
     fn check_head(head: &[(&'static str, &str)], method: &str, params: &str) -> Option<i32> {
-        let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"VERSION"}"#;
-        let body = format!(
-            r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{params}{meta}}}}}"#
-        );
-        let body = body.replace(
-            "VERSION",
-            if method == "old" {
-                "1900-01-01"
-            } else {
-                STATELESS
-            },
-        );
+        let meta = format!("{SAYS_VERSION},{SAYS_CAPABILITIES}");
+        check_request(head, method, &format!(r#"{params}"_meta":{{{meta}}}"#))
+    }
+
+    fn check_request(head: &[(&'static str, &str)], method: &str, params: &str) -> Option<i32> {
+        let body =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{params}}}}}"#);
+        let body = match method {
+            "old" => body.replace(STATELESS, "1900-01-01"),
+            _ => body,
+        };
         let Ok(Message::Request(request)) = read(body.as_bytes()) else {
             panic!("{body} is no request");
         };
@@ -137,6 +143,40 @@ mod tests {
         check(&headers, version, &request)
             .err()
             .map(|failure| failure.code)
+    }
+
+    #[test]
+    fn a_request_says_what_its_client_speaks_and_can() {
+        let head = [
+            ("mcp-protocol-version", STATELESS),
+            ("mcp-method", "tools/list"),
+        ];
+        let capabilities = |value: &str| SAYS_CAPABILITIES.replace("{}", value);
+        for (params, expected) in [
+            (String::new(), Some(-32602)),
+            (r#""_meta":{}"#.to_owned(), Some(-32602)),
+            (format!(r#""_meta":{{{SAYS_CAPABILITIES}}}"#), Some(-32602)),
+            (format!(r#""_meta":{{{SAYS_VERSION}}}"#), Some(-32602)),
+            (
+                format!(r#""_meta":{{{SAYS_VERSION},{SAYS_CAPABILITIES}}}"#),
+                None,
+            ),
+            (
+                format!(
+                    r#""_meta":{{{SAYS_VERSION},{}}}"#,
+                    capabilities(r#"{"elicitation":{}}"#)
+                ),
+                None,
+            ),
+        ] {
+            assert_eq!(
+                check_request(&head, "tools/list", &params),
+                expected,
+                "{params}"
+            );
+        }
+        // What the head alone says is not asked first of a request that says nothing.
+        assert_eq!(check_request(&head[..1], "tools/list", ""), Some(-32602));
     }
 
     #[test]

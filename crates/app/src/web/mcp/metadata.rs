@@ -1,4 +1,4 @@
-//! The metadata by which clients find out where a token for `/mcp` is made (RFC 9728). Says what the configuration says.
+//! The metadata by which clients find out where a token for `/mcp` is made (RFC 9728), from the configuration.
 
 use super::super::{ServerState, typed};
 use super::{not_served, page_origin};
@@ -8,10 +8,10 @@ use http::Response;
 use serde_json::json;
 use std::sync::Arc;
 
-/// Where it is: the path of what it describes stands behind the usual one.
+/// The path: that of the described resource stands behind the usual one.
 pub(super) const PATH: &str = "/.well-known/oauth-protected-resource/mcp";
 
-/// What `/mcp` is to whoever makes tokens.
+/// The description of `/mcp` for servers that make tokens.
 pub(in crate::web) async fn resource(
     Extract(state): Extract<Arc<ServerState>>,
     request: Request,

@@ -1,5 +1,5 @@
 //! `/mcp`: the Model Context Protocol over streamable HTTP, in the revision without sessions and in those that begin with a handshake.
-//! Knows headers, statuses and streams; what is answered is the host's.
+//! Knows headers, statuses and streams; the host answers.
 
 mod approval;
 mod headers;
@@ -44,12 +44,12 @@ use windlass_tool::id::ClientId;
 const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Messages of one stream that wait for its reader.
 const OUTLET_MAX: usize = 64;
-/// Who between the two takes a connection for dead that says nothing.
+/// Pause between signs of life: a middlebox takes a silent connection for dead.
 const STILL_THERE: Duration = Duration::from_secs(15);
-/// Who asks where nobody has to sign in: whoever is at this machine.
+/// The caller's id where no one has to sign in: a user of this machine.
 const LOCAL: &str = "mcp-local";
 
-/// What a message has in common with every other.
+/// The common part of all messages.
 struct Entrance {
     host: Arc<McpHost>,
     peer: Peer,
@@ -182,7 +182,7 @@ async fn enter(
     })
 }
 
-/// Who sends a message. The page's cookie is none of the ways: a page that a browser has open is no client of this protocol.
+/// The sender of a message. The page's cookie does not count here: a page that a browser has open is no client of this protocol.
 async fn caller(state: &ServerState, head: &Parts) -> Result<Caller, Box<Response<Body>>> {
     let showing = Showing {
         headers: &head.headers,
@@ -219,8 +219,8 @@ fn unauthorized(state: &ServerState, head: &Parts, refused: &Refused) -> Respons
     response
 }
 
-/// The origin under which people and clients reach this server: what the configuration says, or the name in the request, which is one of
-/// this server's own.
+/// The origin under which people and clients reach this server: the configured one, or the name in the request, which is one of this
+/// server's own.
 fn page_origin(host: &McpHost, head: &Parts) -> String {
     if let Some(resource) = &host.resource {
         let rest = resource.find("://").map_or(0, |index| index + 3);
@@ -308,12 +308,13 @@ async fn take_request(
     };
     let is_stateless = request.meta.version.is_some() || header == Some(message::STATELESS);
     if is_stateless {
-        if let Err(failure) = headers::check(&head.headers, header, &request) {
-            return failed(StatusCode::BAD_REQUEST, &failure, Some(&request));
-        }
+        let elicitation = match headers::check(&head.headers, header, &request) {
+            Ok(elicitation) => elicitation,
+            Err(failure) => return failed(StatusCode::BAD_REQUEST, &failure, Some(&request)),
+        };
         let wanted = Wanted {
             revision: Revision::Stateless,
-            elicitation: request.meta.elicitation,
+            elicitation,
             session: None,
             request,
         };
@@ -328,7 +329,7 @@ async fn take_request(
     };
     let wanted = Wanted {
         revision: Revision::Handshake,
-        // What this server asks goes out on the stream.
+        // Requests of this server to the client go out on the stream.
         elicitation: match headers::takes_events(&head.headers) {
             true => session.elicitation,
             false => Elicitation::default(),
@@ -461,7 +462,7 @@ async fn whole(
     let is_stateless = running.exchange.revision == Revision::Stateless;
     // In a task of its own: a change that has begun runs to its end.
     let answered = tokio::spawn(running.answer()).await;
-    // Nobody reads what was told meanwhile.
+    // Messages that were queued meanwhile have no reader.
     drop((leaving, messages));
     match answered {
         Ok(Some((message, code))) => {

@@ -111,6 +111,11 @@ impl Shop {
         fs::write(self.folder.path().join("tools.json"), text).unwrap();
     }
 
+    /// The server refuses that many requests for the version that they are of.
+    fn refuse(&self, requests: u32) {
+        fs::write(self.folder.path().join("refusals"), requests.to_string()).unwrap();
+    }
+
     fn log(&self) -> Vec<String> {
         let log = fs::read_to_string(self.folder.path().join("log"));
         let log = log.unwrap_or_default();
@@ -584,6 +589,47 @@ async fn a_server_that_does_not_begin_costs_its_calls_and_nothing_else() {
         address.bearer = None;
     }
     assert_eq!(call(&nobody, &writes(), "tea").await, "TRANSIENT");
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_a_version_is_asked_again_in_one_that_it_names() {
+    for (way, refusals, expected) in [
+        ("newer http", 1, "\"tea\""),
+        ("newer stream", 1, "\"tea\""),
+        ("newer", 1, "\"tea\""),
+        // Once is enough to know.
+        ("newer http", 2, "PERMANENT"),
+    ] {
+        let shop = Shop::new(way);
+        shop.refuse(refusals);
+        let case = format!("{way} {refusals}");
+        assert_eq!(call(&shop, &writes(), "tea").await, expected, "{case}");
+        let runs = usize::from(expected != "PERMANENT");
+        assert_eq!(shop.logged("run say"), runs, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_for_its_version_goes_over_a_new_connection() {
+    for (way, refusals, expected) in [
+        ("newer http", 1, "\"milk\""),
+        // The call, and the two times that the new connection is asked for.
+        ("newer http", 3, "PERMANENT"),
+        // A program is the same one as long as it runs.
+        ("newer", 1, "PERMANENT"),
+    ] {
+        let shop = Shop::new(way);
+        let mut session = shop.session(&writes());
+        let first = session.call(say("call-00001", "tea")).await;
+        let case = format!("{way} {refusals}");
+        assert_eq!(shown(&first), "\"tea\"", "{case}");
+        shop.refuse(refusals);
+        let second = session.call(say("call-00002", "milk")).await;
+        assert_eq!(shown(&second), expected, "{case}: {second:?}");
+        session.end().await;
+        let runs = 1 + usize::from(expected != "PERMANENT");
+        assert_eq!(shop.logged("run say"), runs, "{case}");
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod answered;
 mod chat;
 mod churn;
 mod declined;
+mod lost_answers;
 mod process;
 mod shop;
 mod stopped;

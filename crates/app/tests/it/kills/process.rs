@@ -32,6 +32,8 @@ const TEXT_MODEL: &str = "WINDLASS_TEST_KILLED_TEXT_MODEL";
 const STORE_PATIENCE: &str = "WINDLASS_TEST_KILLED_STORE_PATIENCE";
 /// How long an order may take, in milliseconds, where that is what is tested.
 const ORDER_TIMEOUT: &str = "WINDLASS_TEST_KILLED_ORDER_TIMEOUT";
+/// Its tools are offered over MCP.
+const PROGRAMS: &str = "WINDLASS_TEST_KILLED_PROGRAMS";
 
 /// How long the sweep may take; only a broken server takes that long.
 const AUDITED_WITHIN: Duration = Duration::from_secs(60);
@@ -85,6 +87,14 @@ impl Process {
             (SHOP, shop),
             (STORE_PATIENCE, "50"),
         ];
+        Self::start_with(folder, &told)
+    }
+
+    /// The same of one whose tools other programs use, and whose orders take no minute.
+    pub(super) fn start_for_programs(folder: &Path, shop: &str) -> Self {
+        open_way(folder);
+        // Until that is over, an order that is not to be found may still come.
+        let told = [(PROGRAMS, "true"), (SHOP, shop), (ORDER_TIMEOUT, "5000")];
         Self::start_with(folder, &told)
     }
 
@@ -374,6 +384,12 @@ async fn server_that_is_killed() {
         // The shop has taken an order, or never will, once its server is dead.
         ("store.landing_ms", "0"),
     ];
+    if std::env::var_os(PROGRAMS).is_some() {
+        keys.extend([
+            ("mcp_server.enabled", "true"),
+            ("mcp_server.assume_external_content", "false"),
+        ]);
+    }
     if let Some(model) = &model {
         keys.extend([("provider.kind", "gemini-live"), ("provider.url", model)]);
     }

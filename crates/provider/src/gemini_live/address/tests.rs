@@ -1,4 +1,4 @@
-//! What the addresses of each backend look like, and what is refused.
+//! The addresses of each backend, and the refusals.
 
 use super::*;
 

@@ -36,7 +36,7 @@ pub(super) enum Chunk<'a> {
         tool_call_id: &'a str,
         output: &'a Value,
         dynamic: bool,
-        /// A piece of it, before the whole.
+        /// Whether this is a piece of the result, before the whole.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         preliminary: bool,
     },

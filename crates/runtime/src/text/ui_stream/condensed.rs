@@ -1,22 +1,22 @@
-//! A stream that was written, as it is read again: with each of its texts in one event, and without pieces of results. Knows how the
-//! events of such pieces are written, and no other event.
+//! A written stream in its form for reading again: with each of its texts in one event, and without pieces of results. Knows the
+//! form of these events, and of no other event.
 
 use memchr::memmem;
 use std::iter::once;
 
-/// What stands before the id of the text in such an event.
+/// The event of a text's piece before the text's id.
 pub(super) const BEFORE_ID: &str = "data: {\"type\":\"text-delta\",\"id\":\"";
-/// Between the id and the words, which are a JSON string.
+/// The part between the id and the words, which are a JSON string.
 pub(super) const BEFORE_WORDS: &str = "\",\"delta\":";
 pub(super) const AFTER_WORDS: &str = "}\n\n";
 
-/// The end of the event of a piece of a result. Within a string its quotes would be escaped.
+/// The end of the event of a result's piece. Within a string its quotes would be escaped.
 const RESULT_PIECE_END: &str = ",\"dynamic\":true,\"preliminary\":true}\n\n";
 
 const EVENT_END: &str = "\n\n";
 
-/// The same stream with each text in one `text-delta`, and without what calls showed before their end. A model's words come one by
-/// one, and the event around a word is longer than the word; a result is whole without its pieces.
+/// The same stream with each text in one `text-delta`, and without pieces of results. A model's words come one by one, and the
+/// event around a word is longer than the word; a result is complete without its pieces.
 pub fn condensed(stream: &str) -> String {
     let mut whole = String::with_capacity(stream.len());
     let mut open: Option<&str> = None;
@@ -39,7 +39,7 @@ pub fn condensed(stream: &str) -> String {
     whole
 }
 
-/// With its end each; the last one may have none.
+/// The events, each with its end; the last one may have none.
 fn events(stream: &str) -> impl Iterator<Item = &str> {
     let ends = memmem::find_iter(stream.as_bytes(), EVENT_END).map(|at| at + EVENT_END.len());
     let mut from = 0;
@@ -50,14 +50,14 @@ fn events(stream: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Ends the event of the text that is open.
+/// Ends the event of the open text.
 fn close(whole: &mut String, open: Option<&str>) {
     if open.is_some() {
         whole.extend(["\"", AFTER_WORDS]);
     }
 }
 
-/// The id of the text that an event is a piece of, and the words as JSON has them within quotes.
+/// The id of an event's text, and the words as they stand within the JSON's quotes.
 fn piece(event: &str) -> Option<(&str, &str)> {
     let piece = event.strip_prefix(BEFORE_ID)?.strip_suffix(AFTER_WORDS)?;
     let (id, _) = piece.split_once('"')?;
@@ -103,7 +103,7 @@ mod tests {
         check(&[&one, &shown, &two, &shown, &whole], &[&both, &whole]);
         let quoted = delta("text-1", &shown.trim_end().replace('"', "\\\""));
         check(&[&quoted], &[&quoted]);
-        // What is cut off, or has no form that we write, stays as it is.
+        // Unfinished events, and events of another form, stay as they are.
         check(&[&one, one.trim_end()], &[&one, one.trim_end()]);
         check(&["data: x", "\n\n\n\n"], &["data: x", "\n\n\n\n"]);
     }

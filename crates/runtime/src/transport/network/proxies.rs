@@ -1,5 +1,5 @@
-//! Which hosts are reached through which proxy, as the variables say that other programs read, too. Opens no connection, and never
-//! shows a proxy's credentials.
+//! The proxy for each host, by the variables that other programs read, too. Opens no connection, and never shows a proxy's
+//! credentials.
 
 use crate::transport::websocket::Address;
 use http::header::HeaderValue;
@@ -22,12 +22,12 @@ pub struct ProxyError {
 pub(crate) struct Proxy {
     pub(crate) variable: &'static str,
     pub(crate) address: Address,
-    /// What it is shown.
+    /// The value of `Proxy-Authorization`.
     pub(crate) authorization: Option<HeaderValue>,
 }
 
 impl Proxy {
-    /// Its place, without credentials.
+    /// The proxy's address and variable, without credentials.
     pub(crate) fn shown(&self) -> String {
         format!("{} ({})", self.address.authority, self.variable)
     }
@@ -52,7 +52,7 @@ impl Proxy {
             return Err(refuse(&format!("the scheme {shown} is not spoken")));
         }
         let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        // A password may hold an @ as it is.
+        // A password may hold an unescaped @.
         let (credentials, host) = match place.rsplit_once('@') {
             Some((credentials, host)) => (Some(credentials), host),
             None => (None, place),
@@ -102,7 +102,7 @@ fn unescaped(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Those of plain and of secure connections, and the hosts that go past both.
+/// The proxies of plain and of secure connections, and the hosts that are reached without them.
 pub(super) struct Proxies {
     plain: Option<Arc<Proxy>>,
     secure: Option<Arc<Proxy>>,
@@ -140,7 +140,7 @@ impl Proxies {
         shown
     }
 
-    /// This machine is asked directly, whatever the variables say.
+    /// The proxy of a host. This machine is reached directly, whatever the variables say.
     pub(super) fn of(&self, host: &str, port: u16, is_secure: bool) -> Option<Arc<Proxy>> {
         let proxy = match is_secure {
             true => self.secure.as_ref(),
@@ -163,7 +163,7 @@ enum Exception {
     Everything,
     Address(IpAddr, Option<u16>),
     Range(IpAddr, u8),
-    /// A name with all beneath it; or only what is beneath.
+    /// A name with all names beneath it; or only the names beneath.
     Name {
         name: String,
         port: Option<u16>,

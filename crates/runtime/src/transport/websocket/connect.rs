@@ -22,10 +22,10 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::handshake::machine::TryParse;
 use windlass_tool::sensitive::Sensitive;
 
-/// The longest answer to an upgrade that is read.
+/// Bytes of the longest answer to an upgrade that is read.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// Where to connect, and with which headers.
+/// The address of a connection, and its headers.
 #[derive(Clone)]
 pub struct Target {
     /// `ws://` or `wss://`.
@@ -34,14 +34,14 @@ pub struct Target {
 }
 
 impl fmt::Debug for Target {
-    /// Without the query and without headers: both may hold keys.
+    /// Leaves out the query and the headers: both may hold keys.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.url.split(['?', '#']).next().unwrap_or_default();
         write!(formatter, "Target({shown})")
     }
 }
 
-/// Why no connection came about.
+/// The reason why there is no connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     #[error("the address is no {}:// or {}:// URL: {problem}", .schemes[0], .schemes[1])]
@@ -61,7 +61,7 @@ pub enum ConnectError {
     Tls { host: String, problem: String },
     #[error("the proxy {proxy} gives no way to {host}: {problem}")]
     Proxy {
-        /// Without its credentials, with the variable that names it.
+        /// The proxy without its credentials, with the variable that names it.
         proxy: String,
         host: String,
         problem: String,
@@ -76,7 +76,7 @@ pub enum ConnectError {
     Refused {
         host: String,
         status: u16,
-        /// What the server said about it, as far as it was read. It may quote a key.
+        /// The server's explanation, as far as it was read. It may quote a key.
         body: Sensitive<Vec<u8>>,
     },
     #[error("{host} did not answer the upgrade properly: {problem}")]
@@ -86,11 +86,12 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether another attempt would come to the same, until somebody changes something: it is refused, and the network is well.
+    /// Whether another attempt would fail in the same way until something is changed: the connection is refused over a working
+    /// network.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::Tls { .. } => true,
-            // Too slow and too often are no verdicts on what was asked.
+            // Statuses for slowness and for too many requests are no verdict on the request.
             Self::ProxyRefused { status, .. } => {
                 (400..500).contains(status) && !matches!(status, 408 | 429)
             }
@@ -117,7 +118,7 @@ fn proxy_cure(status: u16) -> &'static str {
     }
 }
 
-/// Where a server is, as its URL says.
+/// The address of a server, from its URL.
 pub(crate) struct Address {
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -147,17 +148,17 @@ pub async fn connect(
     }
 }
 
-/// A server that has answered the upgrade in some way.
+/// A server that has answered the upgrade.
 struct Answered {
     stream: Box<dyn Stream>,
-    /// Of the request that was answered.
+    /// The key of the answered request.
     key: String,
     response: Response,
-    /// What has come behind the head.
+    /// Bytes that came behind the head.
     behind: Vec<u8>,
 }
 
-/// Opens the byte stream to the server itself: name or proxy, TCP, and TLS where the address wants it.
+/// Opens the byte stream to the server itself: name or proxy, TCP, and TLS if the address wants it.
 async fn open(address: &Address) -> Result<Box<dyn Stream>, ConnectError> {
     match address.proxy()? {
         Some(proxy) => open_through(&proxy, address, &address.host).await,
@@ -165,7 +166,7 @@ async fn open(address: &Address) -> Result<Box<dyn Stream>, ConnectError> {
     }
 }
 
-/// The same past every proxy.
+/// The same without a proxy.
 pub(in crate::transport) async fn open_directly(
     address: &Address,
 ) -> Result<Box<dyn Stream>, ConnectError> {
@@ -178,7 +179,7 @@ pub(in crate::transport) async fn open_directly(
     open_at(address, found).await
 }
 
-/// The same at addresses that the caller has found.
+/// The same at addresses that the caller has resolved.
 pub(crate) async fn open_at(
     address: &Address,
     found: impl IntoIterator<Item = SocketAddr>,
@@ -187,7 +188,7 @@ pub(crate) async fn open_at(
     secured(address, Box::new(tcp)).await
 }
 
-/// A tunnel that a proxy opens. `target` is the server's name, or an address of it that the caller has found.
+/// Opens a tunnel through a proxy. `target` is the server's name, or an address of it that the caller has resolved.
 pub(crate) async fn open_through(
     proxy: &Proxy,
     address: &Address,
@@ -213,14 +214,14 @@ pub(crate) async fn open_through(
     if !response.status().is_success() {
         return Err(proxy_refused(proxy, address, response.status().as_u16()));
     }
-    // Servers of every protocol here wait for the client's first word.
+    // Servers of every protocol here wait for the client to send first.
     if !behind.is_empty() {
         return Err(refuse("it says more than was asked".to_owned()));
     }
     secured(address, stream).await
 }
 
-/// The connection to a proxy, over which it can be asked.
+/// Opens the connection to a proxy, for requests to it.
 pub(in crate::transport) async fn open_proxy(
     proxy: &Proxy,
     address: &Address,
@@ -268,7 +269,7 @@ impl Address {
         }
     }
 
-    /// The proxy through which it is reached, if not directly.
+    /// The proxy of the address, if it is not reached directly.
     pub(crate) fn proxy(&self) -> Result<Option<Arc<Proxy>>, ConnectError> {
         let network = Network::of_process().map_err(|error| ConnectError::Tls {
             host: self.host.clone(),
@@ -281,7 +282,7 @@ impl Address {
         Self::of_schemes(url, ["ws", "wss"])
     }
 
-    /// Of a URL with one of two schemes, for plain and for secure connections.
+    /// The address of a URL with one of two schemes, for plain and for secure connections.
     pub(crate) fn of_schemes(url: &str, schemes: [&'static str; 2]) -> Result<Self, ConnectError> {
         let refuse = |problem: &str| ConnectError::Address {
             schemes,
@@ -359,7 +360,7 @@ async fn open_tls(
         let judged = error.get_ref().and_then(|inner| inner.downcast_ref());
         match judged {
             Some(judged) if !is_of_moment(judged) => refuse(tls_problem(judged)),
-            // The network or the server broke, and nobody was judged.
+            // The network or the server broke; no certificate was judged.
             Some(_) | None => ConnectError::Unreachable {
                 host: address.host.clone(),
                 port: address.port,
@@ -369,13 +370,13 @@ async fn open_tls(
     })
 }
 
-/// A server that breaks says so by an alert, too.
+/// Whether the error may pass. A failing server sends an alert, too.
 fn is_of_moment(error: &rustls::Error) -> bool {
     use rustls::{AlertDescription, Error};
     matches!(error, Error::AlertReceived(AlertDescription::InternalError))
 }
 
-/// What operators read, with the cure where it is theirs.
+/// The text for operators, with the fix if it is theirs.
 fn tls_problem(error: &rustls::Error) -> String {
     use rustls::{CertificateError, Error};
     match error {
@@ -410,7 +411,7 @@ async fn ask(
     })
 }
 
-/// The head of an answer, and what has come behind it.
+/// The head of an answer, and the bytes behind it.
 async fn read_head(stream: &mut dyn Stream) -> Result<(Response, Vec<u8>), String> {
     let mut bytes = Vec::with_capacity(1_024);
     loop {
@@ -430,7 +431,7 @@ async fn read_head(stream: &mut dyn Stream) -> Result<(Response, Vec<u8>), Strin
 }
 
 impl Answered {
-    /// The socket, where the server has upgraded; else why not, before the deadline.
+    /// The socket if the server has upgraded; otherwise the reason, before the deadline.
     async fn socket(
         mut self,
         host: String,

@@ -4,14 +4,14 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Which end of the connection we are. Clients mask what they send, servers never do (section 5.1).
+/// Our end of the connection. Clients mask their frames, servers never do (section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Server,
     Client,
 }
 
-/// Largest payloads that are taken; what is larger is skipped and reported, as long as it is below the hard limit.
+/// Largest payloads that are taken; a larger one is skipped and reported, as long as it is below the hard limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageLimits {
     pub text_bytes_max: usize,
@@ -51,10 +51,10 @@ impl Opcode {
     }
 }
 
-/// One thing that the peer said. Payloads borrow the read buffer unless the message came in pieces.
+/// One message of the peer. Payloads borrow the read buffer unless the message came in pieces.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// Not checked for UTF-8: the parser does so anyway.
+    /// Text that is not checked for UTF-8: its parser does that anyway.
     Text(Cow<'a, [u8]>),
     Binary(Cow<'a, [u8]>),
     Ping(&'a [u8]),
@@ -66,14 +66,14 @@ pub enum Message<'a> {
     },
 }
 
-/// Why the peer closes. Without a code the code is 1005, as section 7.1.5 says.
+/// The reason why the peer closes. The code is 1005 for a close without one, as section 7.1.5 says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloseFrame {
     pub code: u16,
     pub reason: String,
 }
 
-/// What breaks the protocol and ends the connection.
+/// A breach of the protocol, which ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     #[error("the peer set reserved bits or sent an unknown opcode")]
@@ -91,7 +91,7 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    /// The code that our own close frame carries (section 7.4.1).
+    /// The code of our own close frame (section 7.4.1).
     pub fn close_code(self) -> u16 {
         match self {
             Self::TooLong => 1009,
@@ -100,7 +100,7 @@ impl FrameError {
     }
 }
 
-/// What is known between two reads.
+/// The state between two reads.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     role: Role,
@@ -126,7 +126,7 @@ struct Header {
     payload_bytes: u64,
 }
 
-/// Where a message lies, before it is lent out.
+/// The place of a message, before it is lent out.
 enum Found {
     Frame {
         opcode: Opcode,
@@ -151,8 +151,8 @@ impl Decoder {
         }
     }
 
-    /// The next message in `bytes` from `position` on, or `None` where more bytes must be read first. Moves `position`
-    /// past what it has used; masked payloads are unmasked in place.
+    /// The next message in `bytes` from `position` on, or `None` if more bytes must be read first. Moves `position` past the used
+    /// bytes; masked payloads are unmasked in place.
     pub(crate) fn next<'a>(
         &mut self,
         bytes: &'a mut [u8],
@@ -258,7 +258,7 @@ impl Decoder {
         }))
     }
 
-    /// `Some` where the frame's payload is to be skipped, because the message that it belongs to is over its limit.
+    /// `Some` if the frame's payload is to be skipped, because its message is over its limit.
     fn refuse_large(&mut self, header: &Header) -> Result<Option<Refused>, FrameError> {
         if header.opcode.is_control() {
             return Ok(None);
@@ -294,7 +294,7 @@ impl Decoder {
         }))
     }
 
-    /// Takes one fragment; the whole message where it was the last.
+    /// Takes one fragment. Returns the whole message after the last one.
     fn take_piece(&mut self, header: &Header, payload: &[u8]) -> Option<Found> {
         let message = self.unfinished.get_or_insert_with(|| Unfinished {
             is_binary: header.opcode == Opcode::Binary,
@@ -345,7 +345,7 @@ fn whole(opcode: Opcode, payload: &[u8]) -> Result<Message<'_>, FrameError> {
     })
 }
 
-/// Applies a masking key, which also takes it off again (section 5.3).
+/// Applies a masking key. Applying it again removes it (section 5.3).
 fn apply_mask(payload: &mut [u8], mask: [u8; 4]) {
     let [a, b, c, d] = mask;
     let wide = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
@@ -361,8 +361,8 @@ fn apply_mask(payload: &mut [u8], mask: [u8; 4]) {
     }
 }
 
-/// Appends one final frame to `bytes`. The payload is what `write` appends, so that it is encoded in its place; the
-/// header is fitted around it afterwards, which moves bytes only for the very short and the very long.
+/// Appends one final frame to `bytes`. `write` appends the payload, so that it is encoded in its place. The header is fitted
+/// around it afterwards, which moves bytes only for very short and very long payloads.
 pub(crate) fn append(
     bytes: &mut Vec<u8>,
     opcode: Opcode,

@@ -1,5 +1,5 @@
-//! The body of an answer that refuses an upgrade, as far as it helps to say why. Owns how much of it is read and how long
-//! that may take; does not know what it says, and prints nothing of it, because servers quote keys.
+//! The body of an answer that refuses an upgrade, as far as it helps to explain the refusal. Owns the limits of its size and its
+//! time; does not know its meaning, and prints nothing of it, because servers quote keys.
 
 use crate::transport::Stream;
 use http::HeaderMap;
@@ -9,17 +9,17 @@ use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, timeout_at};
 use windlass_tool::sensitive::Sensitive;
 
-/// Bytes that are read, how the body is cut into chunks among them; the errors of the providers are shorter.
+/// Bytes that are read, the framing of chunks included; the errors of the providers are shorter.
 const BYTES_MAX: usize = 4 * 1024;
-/// How long a body may take whose head is there. The refusal is known already, and another try may wait for it.
+/// Time for a body after its head. The refusal is known already, and another attempt may wait for it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How the end of a body is known.
+/// The mark of a body's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
     Length(usize),
     Chunked,
-    /// By the end of the connection.
+    /// The end of the connection.
     Ended,
 }
 
@@ -33,7 +33,7 @@ impl Framing {
         length.map_or(Self::Ended, Self::Length)
     }
 
-    /// What is there of the body, and whether that is all of it.
+    /// The body as far as it has come, and whether it is complete.
     fn body(self, bytes: &[u8]) -> (Vec<u8>, bool) {
         match self {
             Self::Length(length) => {
@@ -46,8 +46,8 @@ impl Framing {
     }
 }
 
-/// The body behind a head: what has come already, and what comes until it is whole, its limit is reached, or it takes too
-/// long. Never later than the deadline. A body that breaks off is handed over as far as it came.
+/// The body behind a head: the bytes that have come already, and further ones until the body is complete, its limit is reached,
+/// or it takes too long. Never later than the deadline. An unfinished body is returned as far as it came.
 pub(super) async fn read(
     stream: &mut dyn Stream,
     mut bytes: Vec<u8>,
@@ -70,7 +70,7 @@ pub(super) async fn read(
     Sensitive(framing.body(&bytes).0)
 }
 
-/// The content of chunks as far as they have come, and whether no more is to come (RFC 9112, section 7.1).
+/// The content of chunks as far as they have come, and whether it is complete (RFC 9112, section 7.1).
 fn chunks(bytes: &[u8]) -> (Vec<u8>, bool) {
     let mut content = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
@@ -82,7 +82,7 @@ fn chunks(bytes: &[u8]) -> (Vec<u8>, bool) {
         let size = line.split(';').next().unwrap_or_default().trim();
         let size = match usize::from_str_radix(size, 16) {
             Ok(size @ 1..) => size,
-            // The last one, or none: there is nothing more to read.
+            // The last chunk, or no chunk at all: there is nothing more to read.
             Ok(0) | Err(_) => return (content, true),
         };
         let data = &rest[line_end + 2..];

@@ -9,10 +9,10 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::Instant;
 
-/// How much one read takes at most, and so how much a message may lack before its buffer grows.
+/// Bytes of one read, and so the most that a message may lack before its buffer grows.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Everything about a socket that could grow.
+/// Limits of everything in a socket that could grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketLimits {
     pub messages: MessageLimits,
@@ -27,7 +27,7 @@ pub struct SocketLimits {
 #[error("the peer takes nothing, and what waits for it is over the limit")]
 pub struct QueueFull;
 
-/// Why nothing more can be read or written.
+/// The reason why nothing more can be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketLost {
     #[error("the peer closed the connection without saying so")]
@@ -38,9 +38,9 @@ pub enum SocketLost {
 
 pub struct Socket {
     stream: Box<dyn Stream>,
-    /// Away while a [`Reading`] is out.
+    /// `None` while a [`Reading`] is lent out.
     decoder: Option<Decoder>,
-    /// What was read and is no whole message yet.
+    /// Bytes that were read and are no whole message yet.
     partial: Vec<u8>,
     outgoing: Outgoing,
     masks: Option<MaskKeys>,
@@ -48,7 +48,7 @@ pub struct Socket {
     stalled_since: Option<Instant>,
 }
 
-/// What one read brought: messages until they run out.
+/// The result of one read: messages until they run out.
 pub struct Reading {
     buffer: Vec<u8>,
     position: usize,
@@ -56,14 +56,14 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The next whole message, or `None` where more must be read first.
+    /// The next whole message, or `None` if more must be read first.
     pub fn next_message(&mut self) -> Result<Option<Message<'_>>, FrameError> {
         self.decoder.next(&mut self.buffer, &mut self.position)
     }
 }
 
 impl Socket {
-    /// Takes over a stream whose upgrade is done. `already_read` is what the upgrade read beyond its own end.
+    /// Takes over a stream whose upgrade is done. `already_read` holds the bytes behind the upgrade.
     pub fn new(
         stream: Box<dyn Stream>,
         role: Role,
@@ -107,7 +107,7 @@ impl Socket {
         Poll::Ready(outcome.map(|()| self.lend(buffer)))
     }
 
-    /// What the upgrade read beyond its end, if that is anything. Ask once, before the first read.
+    /// The bytes behind the upgrade, if there are any. Ask once, before the first read.
     pub fn already_read(&mut self) -> Option<Reading> {
         let buffer = std::mem::take(&mut self.partial);
         (!buffer.is_empty()).then(|| self.lend(buffer))
@@ -124,7 +124,7 @@ impl Socket {
         }
     }
 
-    /// Takes a reading back, with whatever is no whole message yet.
+    /// Takes a reading back, with its bytes that are no whole message yet.
     pub fn finish(&mut self, reading: Reading) {
         self.decoder = Some(reading.decoder);
         self.keep(reading.buffer, reading.position);
@@ -171,7 +171,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Queues one frame of audio; `false` where it was dropped because too much waits already.
+    /// Queues one frame of audio. Returns false if it was dropped because too much waits already.
     #[must_use]
     pub fn send_audio(&mut self, form: AudioForm, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         if self.outgoing.waiting_bytes() > self.limits.queued_audio_bytes_max {
@@ -186,12 +186,12 @@ impl Socket {
         true
     }
 
-    /// Throws away audio that waits and has not begun to leave; the number of frames.
+    /// Drops waiting audio that has not begun to leave. Returns the number of frames.
     pub fn discard_audio(&mut self) -> usize {
         self.outgoing.discard_audio()
     }
 
-    /// Writes what waits. Ready when nothing waits any more.
+    /// Writes the queue. Ready when nothing waits any more.
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.outgoing.waiting_bytes() == 0 {
             return Poll::Ready(Ok(()));
@@ -209,17 +209,17 @@ impl Socket {
         Poll::Ready(Ok(()))
     }
 
-    /// The stream beneath, for a simulated peer that does not keep to whole frames. What waits to be sent is lost.
+    /// The stream beneath, for a simulated peer that does not keep to whole frames. The queue is lost.
     pub fn into_stream(self) -> Box<dyn Stream> {
         self.stream
     }
 
-    /// Since when the peer has taken nothing of what waits for it.
+    /// The time since which the peer has taken nothing of the queue.
     pub fn stalled_since(&self) -> Option<Instant> {
         self.stalled_since
     }
 
-    /// Whether so much waits already that audio is dropped, and what else can be missed.
+    /// Whether so much waits already that audio is dropped, and so should other dispensable messages be.
     pub fn is_congested(&self) -> bool {
         self.outgoing.waiting_bytes() > self.limits.queued_audio_bytes_max
     }
@@ -229,7 +229,7 @@ impl Socket {
     }
 }
 
-/// In which kind of message audio travels.
+/// The kind of message for audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AudioForm {
     Binary,
@@ -272,7 +272,7 @@ impl Outgoing {
         });
     }
 
-    /// How many bytes left in this call, and whether all have left.
+    /// Writes. Returns the bytes that left in this call, and whether all have left.
     fn poll_write(
         &mut self,
         mut stream: Pin<&mut dyn Stream>,
@@ -304,7 +304,7 @@ impl Outgoing {
         (count, Poll::Ready(Ok(true)))
     }
 
-    /// Frees the room of what has left, once that is worth moving the rest.
+    /// Frees the memory of sent bytes, once that is worth moving the rest.
     fn forget_written(&mut self) {
         if self.written < self.bytes.len() / 2 {
             return;
@@ -345,8 +345,8 @@ impl Outgoing {
     }
 }
 
-/// Masking keys of one connection. They protect intermediaries from chosen bytes, so they must not be foreseeable by the
-/// peer (RFC 6455, section 10.3), but are no secret afterwards: a seeded sequence is enough and costs no system call.
+/// Masking keys of one connection. They protect intermediaries from chosen bytes, so the peer must not foresee them (RFC 6455,
+/// section 10.3). They are no secret afterwards: a seeded sequence is enough and costs no system call.
 struct MaskKeys(u64);
 
 impl MaskKeys {
@@ -392,7 +392,7 @@ mod tests {
         socket.poll_flush(&mut Context::from_waker(std::task::Waker::noop()))
     }
 
-    /// All messages that have left, once everything has.
+    /// All messages that have left, once the queue is empty.
     async fn received(socket: &mut Socket, mut stream: tokio::io::DuplexStream) -> Vec<String> {
         let (mut bytes, mut chunk) = (Vec::new(), [0; 64]);
         loop {

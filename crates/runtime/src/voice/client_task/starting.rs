@@ -1,5 +1,4 @@
-//! The first message of a client: a new session, the way back into a running one, or one whose process has ended and that goes
-//! on here.
+//! The first message of a client: it begins a new session, returns to a running one, or resumes one whose process has ended.
 
 use super::{ClientTask, Stage};
 use crate::client_protocol::{AudioMode, ServerMessage, Start};
@@ -10,7 +9,7 @@ use std::task::{Context, Poll};
 use tokio::time::Instant;
 use windlass_session::client::ErrorCode;
 
-/// From the registry of WebSocket close codes that IANA keeps.
+/// The code for "try again later" in IANA's registry of WebSocket close codes.
 const TRY_AGAIN_LATER: u16 = 1013;
 
 impl ClientTask {
@@ -38,7 +37,7 @@ impl ClientTask {
         matches!(self.stage, Stage::Beginning { .. })
     }
 
-    /// Goes on where the store has answered; whether it has.
+    /// Continues once the store has answered. Returns whether it has.
     pub(super) fn poll_beginning(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
         let Stage::Beginning { work, audio, .. } = &mut self.stage else {
             return false;
@@ -63,7 +62,7 @@ impl ClientTask {
         true
     }
 
-    /// The store takes too long.
+    /// Ends a start for which the store takes too long.
     pub(super) fn give_up_beginning(&mut self, now: Instant) {
         let message = "the store does not answer; try again later".to_owned();
         let code = ErrorCode::Internal;

@@ -1,11 +1,12 @@
-//! What a client sends, held to the shares of those that it speaks for: a client that sends more is read later. Knows no message.
+//! A client's input, limited to the shares of the parties that it speaks for: a client that sends more is read later. Knows no
+//! message.
 
 use crate::shares::{Standing, Used};
 use crate::transport::websocket::Message;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Messages, and bytes of them, that are charged at once: a second of speech, so that one frame of audio costs nothing to charge.
+/// Messages, and their bytes, that are charged at once: a second of speech, so that one frame of audio costs nothing to charge.
 const FRAMES_AT_ONCE: u64 = 50;
 const BYTES_AT_ONCE: u64 = 64 * 1024;
 
@@ -34,7 +35,7 @@ impl Traffic {
         };
     }
 
-    /// Charges what has come, where it is enough, and has the next reading wait if that was too much.
+    /// Charges the counted input, if it is enough, and delays the next reading if it was too much.
     pub(super) fn settle(&mut self, now: Instant) {
         if self.frames < FRAMES_AT_ONCE && self.bytes < BYTES_AT_ONCE {
             return;

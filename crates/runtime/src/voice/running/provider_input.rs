@@ -1,5 +1,5 @@
-//! What comes over the provider's connection, as it reaches the core: messages, losses, and the next connection in place of
-//! a lost one. Knows no wire format; that is the codec's.
+//! Input from the provider's connection to the core: messages, losses, and the next connection in place of a lost one. Knows no
+//! wire format; that is the codec's.
 
 use super::Running;
 use crate::codec::Sink;
@@ -14,7 +14,7 @@ use windlass_session::model::{ConnectionEvent, LostReason, ModelEvent};
 use windlass_session::time::Timestamp;
 
 impl Running {
-    /// Opens the next connection in place of the one that there is.
+    /// Opens the next connection in place of the current one.
     pub(super) fn connect(&mut self, wanted: &Wanted, now: Instant) {
         let settings = &self.service.settings;
         let next = Link::open(
@@ -29,7 +29,7 @@ impl Running {
     pub(super) fn read(&mut self, mut reading: Reading, client: &mut ClientSide, now: Instant) {
         let at = self.timestamp(now);
         let generation = self.link.generation();
-        // What an old connection still says is for nobody.
+        // Messages of a replaced connection are ignored.
         while self.ended.is_none() && self.link.generation() == generation {
             let message = match reading.next_message() {
                 Ok(Some(message)) => message,
@@ -46,13 +46,13 @@ impl Running {
         self.link.finish(reading);
     }
 
-    /// What the codec has to say by itself.
+    /// Takes the codec's own output.
     pub(super) fn worked(&mut self, client: &mut ClientSide, now: Instant) {
         let at = self.timestamp(now);
         self.hear(client, now, at, Link::work);
     }
 
-    /// Takes what the codec says to the core and the client; false where the connection is lost.
+    /// Passes the codec's events to the core and the client. Returns false if the connection is lost.
     fn hear(
         &mut self,
         client: &mut ClientSide,

@@ -1,5 +1,5 @@
-//! What is left of a voice session that has ended while tasks of it run: it brings their progress and their ends into the ledger,
-//! and takes their cancellation, with no client and no provider.
+//! The rest of a voice session that has ended while tasks of it run: it brings their progress and their ends into the ledger, and
+//! takes their cancellation, with no client and no provider.
 
 use crate::call_driver::CallDriver;
 use crate::journal::RecordedSession;
@@ -12,7 +12,7 @@ use windlass_session::event::{EndReason, SessionEvent};
 use windlass_session::io::Input;
 use windlass_session::time::Timestamp;
 
-/// For a session in which nothing falls due.
+/// The wait of a session in which nothing falls due.
 const LONG: Duration = Duration::from_secs(60 * 60);
 
 pub(super) struct Rest {
@@ -21,7 +21,7 @@ pub(super) struct Rest {
     pub(super) started: Instant,
     pub(super) shutdown: watch::Receiver<bool>,
     pub(super) shutdown_timeout: Duration,
-    /// When the server is gone, if it is shutting down.
+    /// The end of the server, if it is shutting down.
     pub(super) deadline: Option<Instant>,
 }
 
@@ -56,7 +56,7 @@ impl Rest {
         self.calls.finish(self.deadline).await;
     }
 
-    /// Feeds the core, and whatever performing its outputs causes. What is left over would concern a client or a provider.
+    /// Feeds the core, and every input that follows from its outputs. Other outputs would concern a client or a provider.
     fn feed(&mut self, input: Input) {
         let at = Timestamp::default() + self.started.elapsed();
         let mut inputs = VecDeque::from([input]);
@@ -70,7 +70,7 @@ impl Rest {
     }
 }
 
-/// With nobody left to raise it, it counts as raised.
+/// Waits for the shutdown. A flag without a sender counts as raised.
 async fn raised(shutdown: &mut watch::Receiver<bool>) {
     let _ = shutdown.wait_for(|is_raised| *is_raised).await;
 }

@@ -101,6 +101,7 @@ pub(crate) fn request(effect: &str) -> Command {
 
 pub(crate) fn record(effect: &str, attempt: u32, outcome: AttemptOutcome) -> Command {
     Command::Record(Box::new(Record {
+        next_attempt_ms: None,
         effect_id: EffectId::new(effect),
         attempt: AttemptNumber(attempt),
         outcome,

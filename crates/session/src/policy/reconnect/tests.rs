@@ -1,4 +1,4 @@
-//! What follows the losses and the announced ends of connections.
+//! Tests of the steps that follow losses and announced ends of connections.
 
 use super::*;
 use windlass_tool::kind::Mode;
@@ -143,7 +143,7 @@ fn a_quiet_session_rotates_only_with_a_handle_that_holds_everything() {
     );
 }
 
-/// How long each of so many connections is kept, in milliseconds, that the provider wants left as soon as they are ready.
+/// Milliseconds for which each of so many connections is kept, if the provider wants them left as soon as they are ready.
 fn kept(plan: &mut Reconnect, count: u64) -> Vec<u128> {
     let limits = Limits::of(Mode::Voice);
     let mut now = seconds(60);

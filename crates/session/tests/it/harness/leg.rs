@@ -84,7 +84,10 @@ impl Leg {
             (false, _) => {}
             (true, Some(Reply::Recorded(effect))) => {
                 let (_, state) = self.own.get_mut(effect_id).unwrap();
-                *state = Own::Recorded(effect.last_entry);
+                *state = match effect.is_paused() {
+                    true => Own::Running,
+                    false => Own::Recorded(effect.last_entry),
+                };
             }
             // It is stored later, if at all, and told then.
             (true, _) => {

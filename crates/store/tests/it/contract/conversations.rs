@@ -191,6 +191,7 @@ fn a_conversation_whose_time_is_ahead_changes_nothing_for_others() {
             let leg = world.attach(&talk, "another leg");
             let run = ran(world.send(&talk, requested(number, &leg)));
             let record = Command::Record(Box::new(Record {
+                next_attempt_ms: None,
                 effect_id: run.effect_id.unwrap(),
                 attempt: run.attempt,
                 outcome: AttemptOutcome::Accepted {

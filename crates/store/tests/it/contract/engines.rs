@@ -313,6 +313,7 @@ fn draw_end(draw: &mut Draw, seen: &Seen, talk: usize) -> Command {
             values: draw_values(draw, false),
         })),
         0..=2 => Command::Record(Box::new(Record {
+            next_attempt_ms: None,
             effect_id,
             attempt,
             outcome,

@@ -214,6 +214,7 @@ fn what_an_outcome_keeps_is_written_with_it_once_whoever_has_the_leg() {
             }),
         );
         let record = Command::Record(Box::new(Record {
+            next_attempt_ms: None,
             effect_id: EffectId::new("effect-1"),
             attempt: AttemptNumber(1),
             outcome: AttemptOutcome::Succeeded,

@@ -1,5 +1,5 @@
-//! What Gemini's schema has no word for is written out: references, `allOf`, and what stands beside `anyOf`. Knows which
-//! of two rules is the stricter one, where there is a stricter one.
+//! Writes out the parts that Gemini's schema has no keyword for: references, `allOf`, and the keywords beside `anyOf`. Knows which of two
+//! rules is the stricter one, if there is one.
 
 use super::{Conversion, INLINED_MAX};
 use crate::dialect::kinds::kinds_of;
@@ -8,8 +8,8 @@ use crate::wording::pointer;
 use serde_json::{Map, Value, json};
 
 impl Conversion<'_, '_> {
-    /// The schema with its references and `allOf` replaced by what they bring. `None` for a reference that leads to
-    /// itself, which is an error.
+    /// The schema with its references and `allOf` replaced by the schemas that they name. `None` for a reference that leads to itself,
+    /// which is an error.
     pub(super) fn inline(
         &mut self,
         object: &Map<String, Value>,
@@ -17,7 +17,7 @@ impl Conversion<'_, '_> {
     ) -> Option<Map<String, Value>> {
         self.inlined += 1;
         if self.inlined > INLINED_MAX {
-            // Said once; what is left is cut off without another word.
+            // Reported once; the remaining subschemas are cut off silently.
             if self.inlined == INLINED_MAX + 1 {
                 self.notes.error(
                     place,
@@ -52,8 +52,8 @@ impl Conversion<'_, '_> {
         Some(merged)
     }
 
-    /// Adds what `other` says to `schema`, so that both hold. Where they disagree the stricter one counts; where neither
-    /// is, the schema's own.
+    /// Adds the rules of `other` to `schema`, so that both hold. Where they disagree the stricter rule counts; where neither is stricter,
+    /// the schema's own.
     pub(super) fn merge(
         &mut self,
         schema: &mut Map<String, Value>,
@@ -61,7 +61,7 @@ impl Conversion<'_, '_> {
         place: &str,
     ) {
         for (keyword, value) in other {
-            // Of two types both have to allow a value; where they have none in common, the schema's own stay.
+            // Both types have to allow a value; if they have none in common, the schema's own types stay.
             if keyword == "type"
                 && schema.contains_key(keyword)
                 && narrow_kinds(schema, &kinds_of(other))
@@ -83,7 +83,7 @@ impl Conversion<'_, '_> {
                             (Some(Value::Object(mine)), Value::Object(property)) => {
                                 self.merge(mine, property, &here);
                             }
-                            // `false` is as strict as can be, and `true` says nothing.
+                            // `false` is the strictest schema, and `true` has no rule.
                             (Some(mine), property) => {
                                 if property == &Value::Bool(false) || mine == &Value::Bool(true) {
                                     *mine = property.clone();
@@ -117,7 +117,7 @@ impl Conversion<'_, '_> {
     }
 }
 
-/// Whether one bound allows less than the other.
+/// Whether the first bound is the stricter one.
 fn is_stricter(keyword: &str, bound: &Value, other: &Value) -> bool {
     let (Some(bound), Some(other)) = (bound.as_f64(), other.as_f64()) else {
         return keyword == "additionalProperties" && bound == &Value::Bool(false)
@@ -138,7 +138,7 @@ pub(super) fn without(object: &Map<String, Value>, keywords: &[&str]) -> Map<Str
     object
 }
 
-/// Leaves a branch the types that its siblings allow, too; `false` if none is left.
+/// Keeps the types of a branch that its siblings allow, too; `false` if none is left.
 pub(super) fn narrow_kinds(branch: &mut Map<String, Value>, kinds: &[&str]) -> bool {
     if kinds.is_empty() {
         return true;
@@ -150,7 +150,7 @@ pub(super) fn narrow_kinds(branch: &mut Map<String, Value>, kinds: &[&str]) -> b
         let is_shared =
             |kind: &str| kinds.contains(&kind) || (kind == "integer" && kinds.contains(&"number"));
         let mut both: Vec<&str> = own.iter().copied().filter(|kind| is_shared(kind)).collect();
-        // A number that has to be whole as well.
+        // A number that must be whole as well becomes an integer.
         if own.contains(&"number") && kinds.contains(&"integer") && !both.contains(&"integer") {
             both.push("integer");
         }

@@ -1,9 +1,9 @@
-//! What a model needs to know and Gemini's schema cannot say, as sentences for a description. Models read JSON Schema, so
-//! what is too much for a sentence is quoted.
+//! Facts that a model needs and Gemini's schema cannot say, as sentences for a description. Models read JSON Schema, so a rule that is
+//! too long for a sentence is quoted.
 
 use serde_json::{Map, Value};
 
-/// A schema is quoted up to this length, in characters; a longer one is only spoken of.
+/// The longest schema that is quoted, in characters; a longer one is only mentioned.
 const QUOTE_CHARACTERS_MAX: usize = 300;
 
 pub(super) fn join_sentences(sentences: &[&str]) -> String {
@@ -21,7 +21,7 @@ pub(super) fn join_sentences(sentences: &[&str]) -> String {
     text
 }
 
-/// What the model needs to know of a keyword that is left out, and of those that belong to it in the same schema.
+/// The sentence about a keyword that is left out, and about the keywords that belong to it in the same schema.
 pub(super) fn remark(name: &str, value: &Value, object: &Map<String, Value>) -> Option<String> {
     match name {
         "format" => Some(format!("Format: {}.", value.as_str()?)),
@@ -53,7 +53,7 @@ pub(super) fn remark(name: &str, value: &Value, object: &Map<String, Value>) -> 
     }
 }
 
-/// Of a member whose name the provider does not take.
+/// The sentence about a member whose name the provider does not take.
 pub(super) fn unnameable(name: &str, schema: &Value) -> String {
     match quoted(schema).filter(|text| text != "{}" && !text.contains("\"$ref\"")) {
         Some(schema) => format!("There is also a member `{name}`, which matches {schema}."),
@@ -118,7 +118,7 @@ fn required_with(value: &Value) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
-/// A sentence for each member; `{}` stands for its name.
+/// One sentence for each member; `{}` in `sentence` stands for the member's name.
 fn members(value: &Value, sentence: &str) -> Option<String> {
     let sentences: Vec<String> = value
         .as_object()?

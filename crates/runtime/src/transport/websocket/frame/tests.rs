@@ -7,7 +7,7 @@ const LIMITS: MessageLimits = MessageLimits {
     binary_bytes_max: 10,
 };
 
-/// What one decoder says to bytes that arrive in chunks of `chunk` bytes.
+/// One decoder's messages for bytes that arrive in chunks of `chunk` bytes.
 fn decode(role: Role, bytes: &[u8], chunk: usize) -> Result<Vec<String>, FrameError> {
     let mut decoder = Decoder::new(role, LIMITS);
     let (mut said, mut buffer) = (Vec::new(), Vec::new());
@@ -66,7 +66,7 @@ fn a_message_over_its_limit_is_skipped_and_the_next_one_is_read() {
         b"\x82\x0b12345678901\x82\x01\x05",
         &["too large true", "binary [5]"],
     );
-    // In fragments: the first two fit, the third does not, the fourth belongs to what is refused already.
+    // Fragments: the first two fit, the third does not, the fourth belongs to the refused message.
     check(
         b"\x02\x041234\x00\x045678\x00\x04abcd\x80\x04efgh\x81\x02ok",
         &["too large true", "text ok"],
