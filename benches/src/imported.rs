@@ -16,7 +16,7 @@ use windlass_tool::handler_file::{DefinitionHash, McpHandler};
 
 /// Microseconds that such a tool is to add to a call at most.
 const ADDED_US_MAX: f64 = 200.0;
-/// What the server lists of its one tool.
+/// The definition that the server lists for its one tool.
 const DEFINITION: &str = r#"{"name":"echo","description":"Says it.","inputSchema":{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer"}}}}"#;
 /// Reads a line, and answers under its id.
 const SERVER: &str = r#"while read -r line; do id=${line#*\"id\":}; id=${id%%,*}

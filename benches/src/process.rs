@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// What a call costs here, in microseconds.
+/// The cost of a call here, in microseconds of processor time.
 pub(crate) fn cpu_us() -> Result<f64, String> {
     measured().map(|(_, cpu_us)| cpu_us)
 }

@@ -54,7 +54,7 @@ pub struct SaidAnswer<'a> {
     pub reason: Option<&'a str>,
     /// Whether an approval is to stand for calls with the same values.
     pub remember: bool,
-    /// What the user gives the service of a tool that asks for it.
+    /// The user's input for the service of a tool that asks for it.
     pub input: Option<&'a SentInput>,
 }
 

@@ -243,7 +243,7 @@ pub struct ConfirmationQuestion {
     pub because: Option<String>,
     /// The approval that the user can have remembered; `None` if the next call of this kind asks again.
     pub remember: Option<RememberOffer>,
-    /// What the tool's service asks, of a request that is none for consent: forms and links, [as clients show them].
+    /// The questions of the tool's service, if this is no request for consent: forms and links, [as clients show them].
     ///
     /// [as clients show them]: windlass_tool::input::InputRequest::shown
     pub input: Option<Sensitive<Value>>,
@@ -351,13 +351,13 @@ pub fn warning(question: &Question) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
-/// What the tool's service asks, of a request that is none for consent.
+/// The questions of the tool's service, as clients show them; `None` for a request for consent.
 pub fn input(question: &Question) -> Option<Sensitive<Value>> {
     let asked = asked_input(question)?;
     Some(Sensitive(asked.expose().shown()))
 }
 
-/// The same as the tools have it.
+/// The questions of the tool's service, in the form of the tools.
 pub fn asked_input(question: &Question) -> Option<Sensitive<InputRequest>> {
     let input = question.input.as_ref()?;
     let asked = serde_json::from_str(input.asked.expose()).ok();

@@ -48,7 +48,7 @@ pub enum Input {
         /// With an approval: the user wants it to stand for calls with the same values. The tool and the ledger decide whether it does.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         remember: bool,
-        /// What the user gives the service of a tool that asks for it.
+        /// The user's input for the service of a tool that asks for it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<Box<SentInput>>,
     },

@@ -114,8 +114,8 @@ pub enum AttemptOutcome {
     Accepted {
         until_unix_ms: u64,
     },
-    /// It has come to a question of its service's to the user, and goes on by the answer in the next attempt, until then at the latest.
-    /// What it has done before it asked, nobody knows: no protocol promises that it was nothing.
+    /// The attempt has ended with a question of its service to the user. The answer begins the next attempt, by this time at the latest.
+    /// What was done before the question is unknown: no protocol promises that it was nothing.
     Asked {
         until_unix_ms: u64,
     },
@@ -181,7 +181,7 @@ impl Effect {
 
     /// The state by its attempts, once the newest holds no lease any more.
     pub(crate) fn state_of_attempts(&self) -> EffectState {
-        // One that had a question has gone on in the next: what that one says, it says of both.
+        // An attempt with a question goes on in the next attempt, whose outcome holds for both.
         let newest = self.newest_attempt().number;
         let has_gone_on = |attempt: &Attempt| {
             attempt.number < newest && matches!(attempt.outcome, Some(AttemptOutcome::Asked { .. }))

@@ -50,19 +50,19 @@ pub struct Question {
     pub last_entry: EntryNumber,
     /// The model of the asking leg has heard its outcome.
     pub is_heard: bool,
-    /// What the tool's service wants to know, of a question that is no request for consent.
+    /// The input that the tool's service wants, if the question is no request for consent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Box<QuestionInput>>,
     pub asked_at_unix_ms: u64,
     pub expires_at_unix_ms: u64,
 }
 
-/// What a run that has begun wants to know of the user.
+/// The input that a run which has begun wants from the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionInput {
-    /// In the form of the tools, as JSON.
+    /// The questions in the form of the tools, as JSON.
     pub asked: Sensitive<String>,
-    /// The attempt that goes on by the answer; `None` of a tool without side effects that is waited for.
+    /// The attempt that goes on by the answer; `None` for a tool without side effects that is waited for.
     pub run: Option<(EffectId, AttemptNumber)>,
 }
 

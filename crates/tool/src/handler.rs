@@ -283,7 +283,7 @@ pub struct SessionFacts {
     pub pending_end_voice_session: bool,
     /// The values that handlers keep for the conversation.
     pub values: StateValues,
-    /// What the user may be asked, and has answered.
+    /// The questions that the user may be asked, and the answers.
     pub input: InputFacts,
 }
 

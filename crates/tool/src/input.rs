@@ -1,4 +1,4 @@
-//! What a service wants to know of the user before a call goes on: forms of flat fields, and links. Owns what may be asked, how it is
+//! Questions of a service to the user before a call goes on: forms of flat fields, and links. Owns the limits of questions, how they are
 //! shown, and whether an answer fits; knows no protocol and no session. The words are the service's own, and never this program's.
 
 use crate::sensitive::Sensitive;
@@ -13,27 +13,27 @@ pub const ASKS_MAX: usize = 8;
 pub const FIELDS_MAX: usize = 32;
 /// Values that a field offers.
 pub const OPTIONS_MAX: usize = 200;
-/// Characters of what a service says about a question or a field, and of a name.
+/// Characters of a service's text about a question or a field, and of a name.
 pub const WORDS_MAX: usize = 2_000;
 pub const NAME_MAX: usize = 200;
 /// Characters of a text that a user gives, where the form does not say less.
 const TEXT_MAX: u64 = 10_000;
 
-/// What one run of a handler wants to know of the user.
+/// The questions of one run of a handler to the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputRequest {
     /// The service that asks, by the name that the configuration has for it.
     pub from: String,
     pub asks: Vec<InputAsk>,
-    /// What the service is given back with the answer. Nobody else reads it.
+    /// The service's own state, which it gets back with the answer. No other code reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Sensitive<String>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputAsk {
-    /// By which the service knows the answer.
+    /// The name by which the service knows the answer.
     pub key: String,
     pub message: String,
     pub kind: AskKind,
@@ -56,7 +56,7 @@ pub struct InputField {
     pub description: Option<String>,
     pub required: bool,
     pub kind: FieldKind,
-    /// What stands in the form before the user has changed it. It fits.
+    /// The value in the form before the user has changed it. It fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
 }
@@ -101,7 +101,7 @@ pub struct InputOption {
     pub title: Option<String>,
 }
 
-/// What the user does with a request.
+/// The user's decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputAction {
@@ -111,13 +111,13 @@ pub enum InputAction {
     Cancel,
 }
 
-/// What the user sent, before anybody has looked at it.
+/// The user's input as it was sent, before any check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentInput {
-    /// For each question's key an object with a value for each field.
+    /// An object with a value for each field, by the questions' keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Sensitive<Value>>,
-    /// Of an answer that is no yes.
+    /// On an answer that is not a yes: the user did not want to decide.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cancelled: bool,
 }
@@ -127,16 +127,16 @@ pub struct SentInput {
 pub struct GivenInput {
     pub asked: Sensitive<InputRequest>,
     pub action: InputAction,
-    /// Of an acceptance, by the questions' keys: the values of the fields of each form.
+    /// The values of each form's fields, by the questions' keys, if the user accepts.
     pub content: Sensitive<BTreeMap<String, Map<String, Value>>>,
 }
 
-/// What a call knows of questions to its user.
+/// A call's facts about questions to its user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InputFacts {
     /// A run that ends with a question gets its answer.
     pub can_ask: bool,
-    /// With which a run goes on that had a question.
+    /// The answer with which a run goes on that had a question.
     pub given: Option<Arc<GivenInput>>,
 }
 
@@ -501,7 +501,7 @@ mod tests {
         }
     }
 
-    /// What an acceptance comes to.
+    /// Checks the values that an acceptance gives.
     fn check(content: &Value, expected: &str) {
         let shown = match request().accepted(Some(content)) {
             Ok(accepted) => serde_json::to_string(&accepted).expect("it is JSON"),

@@ -1,5 +1,5 @@
-//! What came of a call of another program that a person has approved: read from the request for the approval, so that a program which
-//! comes back for it makes no further call. Knows no protocol, and no rule about effects.
+//! The outcome of another program's call that a person has approved: read from the request for the approval, so that a program which comes
+//! back for it makes no further call. Knows no protocol, and no rule about effects.
 
 use super::answers::confirmation;
 use super::{ChatHost, ChatRefusal, unavailable};
@@ -83,7 +83,7 @@ impl ChatHost {
         }
     }
 
-    /// What came of the answer to a request, where it was given in this process.
+    /// The outcome of the answer to a request, if the answer was given in this process.
     async fn outcome_in_memory(
         &self,
         place: &ConversationRef,
@@ -93,7 +93,7 @@ impl ChatHost {
             .conversations
             .get(&place.tenant, &place.conversation_id)?;
         let mut outcome = held.outcome_of(number)?;
-        // An error says that nobody will tell.
+        // An error means that no outcome will come.
         let known = outcome.wait_for(Option::is_some).await.ok()?;
         known.as_ref().map(|known| (*known.response).clone())
     }

@@ -35,7 +35,7 @@ pub(crate) struct GivenAnswer {
     pub(crate) reason: Option<Sensitive<String>>,
     /// Whether an approval is to stand for calls with the same values.
     pub(crate) remember: bool,
-    /// What the user gives the service of a tool that asks for it.
+    /// The user's input for the service of a tool that asks for it.
     pub(crate) input: Option<SentInput>,
     /// The client's idempotency key.
     pub(crate) key: Option<Message>,
@@ -46,7 +46,7 @@ pub(crate) struct GivenAnswer {
 }
 
 impl ChatHost {
-    /// What comes of an answer to a question. The model goes on with it in its own time.
+    /// The outcome of an answer to a question. The model goes on with it in its own time.
     pub(crate) async fn confirm(
         self: &Arc<Self>,
         caller: &Caller,
@@ -133,12 +133,12 @@ impl ChatHost {
             let roles = &tool.permissions.approver_roles;
             caller.rights.have_one_of(roles)
         });
-        // What a service asks, its own user alone answers.
+        // Only the user of the call answers a service's question.
         let is_theirs = is_approver && question.input.is_none();
         is_theirs.then_some(question).ok_or(ChatRefusal::Unknown)
     }
 
-    /// What is said of a token that does not count.
+    /// The confirmation for a token that is not valid.
     pub(crate) fn nothing_confirmed(&self) -> Confirmation {
         Confirmation {
             response: self.not_valid(),
@@ -251,7 +251,7 @@ impl ChatHost {
         let mut entries: Vec<NewEntry> = apart.key.iter().map(key_entry).collect();
         if let Some(confirmation) = &sink.confirmation {
             let question = apart.question.number;
-            // What came of an effect, the ledger knows.
+            // The ledger knows the outcome of an effect.
             let kept = match is_remote(id) {
                 true => confirmation.whole_entry(question, approved, self.entry_bytes_max),
                 false => confirmation.entry(question, approved, self.entry_bytes_max),
@@ -281,7 +281,7 @@ struct Apart {
 }
 
 impl Confirmation {
-    /// What a turn says of an answer, with the question that it put in place of the one that was answered.
+    /// A turn's report on an answer, with the question that replaced the one that was answered.
     pub(super) fn of(confirmed: &Confirmed<'_>, asked_anew: Option<Value>) -> Self {
         let response = confirmed.response;
         let is_settled =

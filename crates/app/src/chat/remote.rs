@@ -217,7 +217,7 @@ impl ChatHost {
         let tool = &call.tool;
         let number = match (&call.asked, known) {
             (Some((_, number)), _) => *number,
-            // What changes something and is not repeatable, the ledger recognises.
+            // The ledger recognises a change that is not repeatable.
             (None, Some(known)) if tool.repeatable || !tool.writes() => known.last_question,
             (None, _) => return Ok(None),
         };

@@ -71,7 +71,7 @@ pub(crate) struct ApprovalAnswer {
     pub(crate) reason: Option<Sensitive<String>>,
     /// Whether an approval covers later calls with the same values.
     pub(crate) remember: bool,
-    /// What the user gives the service of a tool that asks for it.
+    /// The user's input for the service of a tool that asks for it.
     pub(crate) input: Option<SentInput>,
 }
 

@@ -1,5 +1,5 @@
-//! What a person is shown before a call of an MCP client runs, and how their answer is read. The client shows it as a form, or the page
-//! does. Knows no store and no socket.
+//! The request that a person sees before a call of an MCP client runs, and how the answer is read. The client shows it as a form, or the
+//! page does. Knows no store and no socket.
 
 use serde_json::{Map, Value, json};
 use windlass_session::client::{because, warning};
@@ -61,7 +61,7 @@ impl ShownRequest {
     }
 }
 
-/// What a person decides by a form.
+/// The form by which a person decides.
 pub(super) fn form(shown: &ShownRequest) -> Value {
     json!({
         "mode": "form",
@@ -88,7 +88,7 @@ pub(super) fn link(shown: &ShownRequest, url: &str) -> Value {
     })
 }
 
-/// What a client says that its user has done.
+/// The user's action, as the client reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Approved,

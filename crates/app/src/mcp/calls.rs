@@ -284,7 +284,7 @@ impl McpHost {
                     "what this requestState was for is not known any more",
                 ));
             }
-            // What came of the answer that was given, the call itself says.
+            // The call itself tells the outcome of the answer that was given.
             Some((_, None)) => return self.run(call).await,
             Some((_, Some(open))) => open,
         };
@@ -356,8 +356,8 @@ impl McpHost {
         Ok(Some(self.shown(&call, &answer).await))
     }
 
-    /// What a call came to. Pictures that are kept here come with it, as far as a message may hold them: a client may have no way to
-    /// where they are.
+    /// The outcome of a call. Pictures that are kept here come with it, as far as a message may hold them: the client may be unable to
+    /// fetch them.
     async fn shown(&self, call: &Called<'_>, answer: &RemoteAnswer) -> Value {
         let parts = match &answer.response.outcome {
             Outcome::Success { content, .. } => content.as_slice(),
@@ -490,13 +490,13 @@ fn undecided(tool: &Tool) -> CallError {
         .with_suggestion("Nothing was done. Ask the user whether it is still wanted.")
 }
 
-/// What a client is told that cannot ask its user.
+/// The error for a client that cannot ask its user.
 fn told_where(tool: &Tool, shown: &ShownRequest, url: Option<&str>) -> CallError {
     let message = format!("{} runs only after a person has approved it", tool.id);
     let error = CallError::new(ErrorType::ConfirmationRequired, message);
     let done = match &shown.warning {
         None => "Nothing has been done yet.".to_owned(),
-        // Of an earlier call that is not certain, or not true.
+        // "Nothing has been done" is uncertain or wrong with regard to an earlier call.
         Some(warning) => format!("This call has done nothing. The user is warned: {warning}"),
     };
     match url {
@@ -536,7 +536,7 @@ fn refused(revision: Revision, refusal: ChatRefusal) -> Result<Value, Failure> {
 mod tests {
     use super::*;
 
-    /// What a client is told of these fractions, in their order.
+    /// Checks the progress that a client is told for these fractions, in their order.
     fn check(fractions: &[Option<f64>], expected: &[f64]) {
         let (outlet, mut told) = mpsc::channel(fractions.len());
         let mut tell = tell_progress(outlet, json!("token"));

@@ -1,5 +1,5 @@
-//! What MCP clients can list and read: the tools that a caller may use, their guides as prompts, and the knowledge base as resources.
-//! All of it as the caller may see it, in one order. Changes nothing.
+//! Lists and reads for MCP clients: the tools that a caller may use, their guides as prompts, and the knowledge base as resources. The
+//! caller sees only permitted items, in one order. Changes nothing.
 
 use super::calls::is_for_programs;
 use super::reply::{Failure, Revision, members};
@@ -11,7 +11,7 @@ use windlass_tool::handler::{GetRequest, Knowledge, KnowledgeError, KnowledgeRea
 use windlass_tool::kind::Reach;
 use windlass_tool::registry::Tool;
 
-/// What the addresses of records begin with.
+/// The prefix of the records' addresses.
 const RECORDS: &str = "windlass://kb/";
 /// Resources of one page of the list.
 const PAGE: usize = 100;
@@ -187,7 +187,7 @@ fn tool_json(tool: &Tool, revision: Revision) -> Value {
         "inputSchema": tool.parameters.schema(),
         "annotations": {
             "readOnlyHint": !tool.writes(),
-            // What it does may be undone or not: its author says neither.
+            // The tool's author does not say whether its effect can be undone.
             "destructiveHint": tool.writes(),
             "idempotentHint": tool.idempotent,
             "openWorldHint": tool.reach == Reach::External,

@@ -7,12 +7,12 @@ use windlass_tool::json;
 
 /// The revision without sessions.
 pub(crate) const STATELESS: &str = "2026-07-28";
-/// Those that begin with a handshake, the newest first. 2025-03-26 is none of them: it has batches, which are not taken here.
+/// Revisions that begin with a handshake, the newest first. 2025-03-26 is left out: it has batches, which are not taken here.
 pub(crate) const HANDSHAKES: [&str; 2] = ["2025-11-25", "2025-06-18"];
-/// What stands in `_meta` of a request of the stateless revision.
+/// Members of `_meta` in a request of the stateless revision.
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// By what a client knows a change that it may ask for again.
+/// The member by which a client names a change that it may ask for again.
 const KEY: &str = "dev.windlass/idempotency-key";
 
 /// Bytes of an id, of a token of progress, and of a key.
@@ -50,18 +50,18 @@ pub(crate) struct Answer {
     pub(crate) result: Option<Map<String, Value>>,
 }
 
-/// What a client calls its request.
+/// The client's id of its request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RequestId {
     Number(i64),
     Text(String),
 }
 
-/// What a request says beside its parameters.
+/// The `_meta` of a request, beside its parameters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Meta {
     pub(crate) version: Option<String>,
-    /// In which ways the client can ask its user; `None` where it does not say what it can.
+    /// The ways in which the client can ask its user; `None` if it does not name its capabilities.
     pub(crate) capabilities: Option<Elicitation>,
     pub(crate) progress: Option<RequestId>,
     pub(crate) key: Option<String>,
@@ -151,11 +151,11 @@ impl Meta {
 }
 
 impl Request {
-    /// In which ways the client of a request of the stateless revision can ask its user. Each such request has to say what its client can.
+    /// The ways in which the client of a stateless request can ask its user. Each such request has to name its client's capabilities.
     ///
     /// # Errors
     ///
-    /// What a client is answered that does not say so.
+    /// The answer to a client that does not name them.
     pub(crate) fn declared(&self) -> Result<Elicitation, Failure> {
         self.meta.capabilities.ok_or_else(|| {
             Failure::params("_meta has to name io.modelcontextprotocol/clientCapabilities")
@@ -167,7 +167,7 @@ impl Request {
 ///
 /// # Errors
 ///
-/// What a client is answered whose message is none.
+/// The answer to a client whose message cannot be read as one.
 pub(crate) fn read(bytes: &[u8]) -> Result<Message, Failure> {
     let message = match json::parse(bytes) {
         Ok(Value::Object(message)) => message,

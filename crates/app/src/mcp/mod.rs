@@ -32,7 +32,7 @@ use windlass_tool::id::ClientId;
 /// Where people approve calls, below the server's own address.
 pub(crate) const APPROVALS: &str = "/mcp/approvals/";
 
-/// What a model reads of this server as a whole.
+/// The text on this server as a whole, for the model.
 const INSTRUCTIONS: &str = "A call that changes something may need a person's approval first; then nothing has been done yet. \
     A call whose answer was lost may be sent again: what it changed is not changed twice, and the result says so.";
 
@@ -67,13 +67,13 @@ pub(crate) struct Peer {
 /// How a request is answered.
 pub(crate) struct Exchange {
     pub(crate) revision: Revision,
-    /// In which ways the client can ask its user about this request.
+    /// The ways in which the client can ask its user about this request.
     pub(crate) elicitation: Elicitation,
-    /// Where notifications go that belong to the request, and what this server asks.
+    /// The way out for notifications that belong to the request, and for this server's own requests.
     pub(crate) outlet: mpsc::Sender<Value>,
-    /// Of a client that began with a handshake.
+    /// The session of a client that began with a handshake.
     pub(crate) session: Option<Arc<McpSession>>,
-    /// Whether nobody waits for the answer any more.
+    /// Whether the client has stopped waiting for the answer.
     pub(crate) left: watch::Receiver<bool>,
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn initialized(version: &str) -> Value {
     })
 }
 
-/// What is said to a client that names a version which nobody here speaks.
+/// The error for a client that names a version which this server does not speak.
 pub(crate) fn unsupported(requested: &str) -> Failure {
     let supported: Vec<&str> = [STATELESS].into_iter().chain(HANDSHAKES).collect();
     Failure::new(

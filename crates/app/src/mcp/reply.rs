@@ -1,5 +1,5 @@
-//! What this server says to MCP clients: results and errors in the form of JSON-RPC, and the result of a tool's call. Knows no
-//! connection and no session.
+//! Replies of this server to MCP clients: results and errors in the form of JSON-RPC, and the result of a tool's call. Knows no connection
+//! and no session.
 
 use super::message::RequestId;
 use serde_json::{Map, Value, json};
@@ -89,11 +89,11 @@ impl Revision {
         Value::Object(result)
     }
 
-    /// The same of one that clients may keep for a time.
+    /// The same for a result that clients may keep for a time.
     pub(crate) fn cacheable(self, mut result: Map<String, Value>, ttl_ms: u64) -> Value {
         if self == Self::Stateless {
             result.insert("ttlMs".to_owned(), ttl_ms.into());
-            // What a caller is shown depends on who it is.
+            // The result depends on the caller.
             result.insert("cacheScope".to_owned(), "private".into());
         }
         self.complete(result)
@@ -117,7 +117,7 @@ pub(crate) fn members(value: Value) -> Map<String, Value> {
     }
 }
 
-/// What a call came to, as its client reads it, with its pictures.
+/// The outcome of a call with its pictures, as its client reads it.
 pub(crate) fn called(
     revision: Revision,
     answer: &RemoteAnswer,
@@ -240,7 +240,7 @@ pub(crate) fn picture(mime_type: &str, data: &str) -> Value {
     json!({"type": "image", "mimeType": mime_type, "data": data})
 }
 
-/// One that is left where it is.
+/// A link to a picture that is not sent.
 pub(crate) fn picture_link(mime_type: &str, uri: &str) -> Value {
     json!({"type": "resource_link", "uri": uri, "name": "picture", "mimeType": mime_type})
 }

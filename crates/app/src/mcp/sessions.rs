@@ -27,7 +27,7 @@ pub(crate) struct SessionLimits {
 /// Whose a session is.
 type Owner = (TenantId, ClientId);
 
-/// What a client answers; `None` where it answers with an error.
+/// A client's answer; `None` for an error.
 type Given = Option<Map<String, Value>>;
 
 /// The sessions of one server, by their ids.
@@ -42,7 +42,7 @@ pub(crate) struct McpSession {
     pub(crate) elicitation: Elicitation,
     used: Mutex<Instant>,
     pub(crate) open: OpenRequests,
-    /// What this server has asked, and who waits for the answer.
+    /// This server's open requests, and the channel for each answer.
     asked: Mutex<BTreeMap<RequestId, oneshot::Sender<Given>>>,
     next: AtomicU64,
 }
@@ -95,7 +95,7 @@ impl OpenRequests {
         lock(&self.0).is_empty()
     }
 
-    /// Nobody waits for any of them any more.
+    /// The client has stopped waiting for all of them.
     pub(crate) fn cancel_all(&self) {
         for leaving in std::mem::take(&mut *lock(&self.0)).into_values() {
             leaving.send_replace(true);
@@ -121,13 +121,13 @@ impl McpSession {
         let id = RequestId::Text(format!("windlass-{number}"));
         let (sender, receiver) = oneshot::channel();
         let mut asked = lock(&self.asked);
-        // Whoever waited for those has left.
+        // Requests whose receiver is gone are forgotten.
         asked.retain(|_, waiting| !waiting.is_closed());
         asked.insert(id.clone(), sender);
         (id, receiver)
     }
 
-    /// The client answers. Whether it was asked that.
+    /// Takes the client's answer. Returns whether the client was asked this, and the asker still waits.
     pub(crate) fn answered(&self, answer: Answer) -> bool {
         let waiting = lock(&self.asked).remove(&answer.id);
         waiting.is_some_and(|waiting| waiting.send(answer.result).is_ok())

@@ -1,5 +1,5 @@
-//! What a client is given to send back with the answer to a request for an approval. It is in the client's hand in between: signed for
-//! one caller, one call and one request, and good until that request's time. Whether it was used before, the ledger knows.
+//! The state that a client gets to send back with the answer to a request for an approval. The client holds it in between, so it is signed
+//! for one caller, one call and one request, and valid until that request expires. The ledger knows whether it was used before.
 
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -44,12 +44,12 @@ pub(crate) fn input(bytes_max: usize) -> io::Result<mpsc::Receiver<Line>> {
     Ok(lines)
 }
 
-/// What is written on standard output, by a thread of its own, and when all of it is.
+/// A sender of messages to standard output, which a thread of its own writes, and a receiver that ends once all are written.
 pub(crate) fn output() -> io::Result<(mpsc::Sender<Value>, oneshot::Receiver<()>)> {
     let (sender, mut messages) = mpsc::channel::<Value>(WAITING_MAX);
     let (writes, written) = oneshot::channel::<()>();
     let writing = move || {
-        // Dropped with the thread, which says that it is done.
+        // The end of the thread drops it, and so reports that all is written.
         let _writes = writes;
         let mut output = io::stdout().lock();
         while let Some(message) = messages.blocking_recv() {
@@ -142,7 +142,7 @@ pub(crate) async fn serve(
             tokio::select! {
                 biased;
                 () = ends.as_mut() => {}
-                // What is not answered by then is given up.
+                // Requests that are not answered by then are given up.
                 _ = tokio::time::timeout(LAST_ANSWERS, answered) => {}
             }
             break;
@@ -187,7 +187,7 @@ impl Connection {
                 }
             }
             Ok(Message::Answer(answer)) => {
-                // One that nothing was asked for means nothing.
+                // An answer without a request is ignored.
                 let _ = self
                     .session
                     .as_ref()

@@ -116,10 +116,10 @@ struct PostedAnswer {
     /// Whether an approval covers later calls with the same values.
     #[serde(default)]
     remember: bool,
-    /// What the user gives the service of a tool that asks for it.
+    /// The user's input for the service of a tool that asks for it.
     #[serde(default)]
     content: Option<Sensitive<Value>>,
-    /// Of an answer that is no yes: the user did not want to decide.
+    /// On an answer that is not a yes: the user did not want to decide.
     #[serde(default)]
     cancelled: bool,
     /// The user for whom a program speaks that vouches for users.

@@ -66,7 +66,7 @@ pub struct ConfirmAnswer {
     pub reason: Option<Sensitive<String>>,
     /// Whether the approval is to stand for calls with the same values.
     pub remember: bool,
-    /// What the user gives the service of a tool that asks for it.
+    /// The user's input for the service of a tool that asks for it.
     pub input: Option<SentInput>,
 }
 
@@ -181,7 +181,7 @@ struct RevokeBody {
     approval_id: String,
 }
 
-/// What an answer brings for the service that asks; `None` where it brings nothing.
+/// The input that an answer holds for the service that asks; `None` if it holds none.
 pub fn sent_input(content: Option<Sensitive<Value>>, is_cancelled: bool) -> Option<SentInput> {
     let sent = SentInput {
         content: content.filter(|content| !content.expose().is_null()),

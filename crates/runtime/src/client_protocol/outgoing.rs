@@ -146,7 +146,7 @@ pub enum ServerMessage<'a> {
         /// The offer to remember the approval.
         #[serde(skip_serializing_if = "Option::is_none")]
         remember: Option<Value>,
-        /// What the tool's service asks, where it is no request for consent.
+        /// The questions of the tool's service, if this is no request for consent.
         #[serde(skip_serializing_if = "Option::is_none")]
         input: Option<&'a Value>,
         expires_at: String,

@@ -1,5 +1,5 @@
-//! What is said of tools that their server does not list as they were imported: each once, and all of one server in one line. Knows no
-//! connection.
+//! Log lines on tools that their server does not list as they were imported: each tool once, and all tools of a server in one line. Knows
+//! no connection.
 
 use super::listing::{Listed, ListedTools};
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ const NAME_CHARACTERS_MAX: usize = 100;
 /// States of one tool that are kept as said.
 const STATES_MAX: usize = 8;
 
-/// What was said already.
+/// The differences that were logged already.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// By tool, each state in which it was found; `None` of one that was not listed.
+    /// By tool, each state in which it was found; `None` for a tool that was not listed.
     states: BTreeMap<String, Vec<Option<Listed>>>,
-    /// The server lists for each user: what one does not see, another may, and nothing is said twice.
+    /// The server lists for each user: users may see different tools, and no state is logged twice.
     is_of_users: bool,
 }
 
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// What a server lists, and what is said of it.
+    /// A server's list, and the log line on it.
     type Seen<'a> = (&'a [(&'a str, Listed)], Option<&'a str>);
 
     /// Lists of a server one after the other. Every tool was imported as `as it was`.

@@ -15,12 +15,12 @@ use windlass_tool::handler::{Cause, Context, Failure, HandlerResult, Invocation,
 /// The status by which a server says that it takes no proof of who asks, and has done nothing.
 const UNAUTHORIZED: u16 = 401;
 
-/// What a call asks of a server.
+/// A call's request to a server.
 pub(super) trait Exchange: Send + Sync {
-    /// Milliseconds, where it is to take less than the call may.
+    /// Milliseconds, if the exchange gets less time than the call.
     fn timeout_ms(&self) -> Option<u64>;
 
-    /// Asks, and reads what is answered. Where the server has forgotten the session, it is asked once more from the beginning.
+    /// Sends the request, and reads the answer. A server that has forgotten the session is asked once more from the beginning.
     fn exchange(
         &self,
         ready: &Ready,
@@ -64,8 +64,8 @@ pub(super) async fn run<E: Exchange>(
     }
 }
 
-/// Of a change that goes on by an answer, only the server's own word says that it was not made: that this round did nothing proves nothing
-/// of the one before it.
+/// A change that goes on by an answer counts as not made only if the server itself says so: a round that did nothing proves nothing about
+/// the round before it.
 fn doubted(mut failure: Failure) -> Failure {
     if let Cause::Reported(report) = &mut failure.cause
         && (report.kind != FailureKind::Permanent || report.partial_side_effects.is_some())

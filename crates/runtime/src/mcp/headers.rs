@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
 const ANNOTATION: &str = "x-mcp-header";
-/// What names the headers that are made of arguments.
+/// The prefix of headers that are made of arguments.
 const PREFIX: &str = "Mcp-Param-";
-/// Of one tool.
+/// Headers of one tool.
 const HEADERS_MAX: usize = 32;
 /// The largest integer up to which a double holds every integer.
 const INTEGER_MAX: i64 = (1 << 53) - 1;

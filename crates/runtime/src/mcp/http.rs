@@ -33,12 +33,12 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 pub(super) struct HttpKit {
     pub(super) url: String,
     pub(super) way: Arc<dyn Http>,
-    /// What proves who asks.
+    /// Headers that prove who asks.
     pub(super) headers: Vec<(String, Sensitive<String>)>,
-    /// The access token of the user whose connection it is, where it is one's.
+    /// The user's access token, if the connection belongs to a user.
     pub(super) token: UserToken,
     pub(super) message_bytes_max: usize,
-    /// Told that the list of tools is another now.
+    /// Called when the server's list of tools has changed.
     pub(super) on_change: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -253,7 +253,7 @@ impl HttpWire {
     }
 }
 
-/// What came of a request whose answer was no stream, or a stream without the answer in it.
+/// The outcome of a request whose answer was no stream, or a stream without the answer in it.
 fn read(
     id: u64,
     fetched: Result<HttpAnswer, FetchError>,
@@ -318,7 +318,7 @@ struct AnswerReader {
 type FoundAnswer = Result<Box<RawValue>, AskError>;
 
 struct Reading {
-    /// Of an answer that is a stream of events.
+    /// Splits an answer that is a stream of events.
     stream: Option<Splitter>,
     /// The id of the session that the server has opened.
     session: Option<String>,
@@ -397,7 +397,8 @@ impl AnswerReader {
         }
     }
 
-    /// What one message says; `None` of every message that is not the answer. `session` is the one that this answer opens.
+    /// The outcome that one message holds; `None` for every message that is not the answer. `session` is the session that this answer
+    /// opens.
     fn take(&self, data: &[u8], session: Option<&str>) -> Option<FoundAnswer> {
         match wire::read(data).ok()? {
             Incoming::Answer(id, answer) if id == Some(self.id) => {

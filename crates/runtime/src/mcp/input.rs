@@ -1,4 +1,5 @@
-//! What a server asks the user before a call goes on, read within bounds, and the user's answer as the protocol has it. Knows no connection.
+//! A server's questions to the user before a call goes on, read within bounds, and the user's answer in the protocol's form. Knows no
+//! connection.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -16,10 +17,10 @@ const NO_FORM: &str = "the server asks for more than a form can hold";
 /// Bytes of a link.
 const LINK_BYTES_MAX: usize = 2_048;
 
-/// What a server wants before it goes on.
+/// The input that a server wants before it goes on.
 #[derive(Debug)]
 pub(super) enum Wanted {
-    /// To be asked again with this, and nothing of the user.
+    /// The same request again with this state, and nothing from the user.
     Again(String),
     Input(Box<Sensitive<InputRequest>>),
 }
@@ -56,7 +57,7 @@ struct Elicitation {
 impl InputRequired {
     /// # Errors
     ///
-    /// What is asked that nobody here can answer.
+    /// The reason why the server's question cannot be answered here.
     pub(super) fn wanted(self, server: &str) -> Result<Wanted, &'static str> {
         if let Some(state) = &self.request_state
             && state.len() > STATE_BYTES_MAX
@@ -266,7 +267,7 @@ pub(super) fn responses(given: &GivenInput) -> BTreeMap<&str, Value> {
 mod tests {
     use super::*;
 
-    /// What is shown of what a server wants, or why nothing is.
+    /// The questions that are shown for a server's request, or the reason why none is.
     fn check(required: &Value, expected: &str) {
         let read: InputRequired = serde_json::from_value(required.clone()).expect("it is one");
         let shown = match read.wanted("shop") {

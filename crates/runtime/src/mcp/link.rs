@@ -20,24 +20,24 @@ pub(super) struct Asked {
     pub(super) method: &'static str,
     /// Method and parameters, as [`wire::tail`] writes them.
     tail: Vec<u8>,
-    /// What an HTTP server is told in headers as well.
+    /// Values that an HTTP server gets in headers as well.
     pub(super) headers: Vec<(String, String)>,
     pub(super) until: Instant,
-    /// The call that progress is told of.
+    /// The call that gets the progress.
     pub(super) context: Option<Context>,
-    /// Those of the call, which no log shows.
+    /// The call's arguments, which no log shows.
     pub(super) arguments: Option<Arc<Arguments>>,
     pub(super) end: UnansweredEnd,
 }
 
-/// What a server is told of a request that nobody waits for any more.
+/// The notice to a server about a request whose caller waits no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnansweredEnd {
-    /// Nothing, and nothing follows from its silence: the request is one of a beginning, or asks whether it is still there.
+    /// No notice, and the server's silence means nothing: the request opens a connection, or asks whether the server is still there.
     Ignored,
-    /// Nothing: a change that has begun is not torn in half.
+    /// No notice: a change that has begun is not torn in half.
     Left,
-    /// That it may stop.
+    /// The server is told that it may stop.
     Cancelled,
 }
 
@@ -103,7 +103,7 @@ impl Wire {
     }
 }
 
-/// What a server says that it has.
+/// The features that a server announces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Offers {
     pub(super) tools: bool,

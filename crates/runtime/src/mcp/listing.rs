@@ -1,4 +1,4 @@
-//! What a server lists, page by page, within bounds, and which of its tools are imported. Knows no call.
+//! A server's lists, read page by page within bounds, and which of its tools are imported. Knows no call.
 
 use super::headers::{self, HeaderPlace};
 use super::link::{AskError, Asked, Link};
@@ -59,7 +59,7 @@ pub(super) async fn list(
     }
 }
 
-/// What a server lists.
+/// A list of a server.
 pub(super) struct List {
     pub(super) method: &'static str,
     /// The member of a page that holds its items.
@@ -126,16 +126,16 @@ pub(super) async fn pages(
 
 const NO_LIST: ListError = ListError::Unreadable("an answer is no list");
 
-/// What a server lists under a name.
+/// A server's entries under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Listed {
     Once {
         definition: DefinitionHash,
         headers: Vec<HeaderPlace>,
     },
-    /// Nobody can tell which one a call would run.
+    /// Two entries share the name: it is open which one a call would run.
     Twice,
-    /// It names headers against the rules, and counts as not listed.
+    /// The entry names headers against the rules, and counts as not listed.
     Misplaced,
 }
 

@@ -1,4 +1,4 @@
-//! What is said in the protocol's messages: revisions, `_meta`, and what a server tells while it works. Knows no connection.
+//! Content of the protocol's messages: revisions, `_meta`, and a server's notifications while it works. Knows no connection.
 
 use crate::worker::wire::{METHOD_NOT_FOUND, RpcError};
 use serde::{Deserialize, Serialize};
@@ -11,10 +11,10 @@ use windlass_tool::handler::Context;
 pub(super) const STATELESS: &str = "2026-07-28";
 /// The revision that is asked for in a handshake.
 pub(super) const HANDSHAKE: &str = "2025-11-25";
-/// What a server may answer to that: for lists and calls of tools they are the same.
+/// Revisions that a server may answer to [`HANDSHAKE`]: for lists and calls of tools they are the same.
 pub(super) const HANDSHAKES: [&str; 4] = [HANDSHAKE, "2025-06-18", "2025-03-26", "2024-11-05"];
 
-/// Characters of what a server says about its progress.
+/// Characters of a server's text about its progress.
 const PROGRESS_CHARACTERS_MAX: usize = 200;
 
 /// Errors of the protocol that say that a request was not carried out: it could not be read, or was none that the server takes.
@@ -77,11 +77,11 @@ impl Revision {
     }
 }
 
-/// What a request of a server is answered: that somebody is there, and that its questions to the user are not put.
+/// The answer to a server's request: a ping succeeds, and questions to the user are cancelled.
 pub(super) fn served(method: &str) -> Result<Value, RpcError> {
     match method {
         "ping" => Ok(json!(Nothing {})),
-        // In the midst of a call nobody can be asked for as long as people need.
+        // A running call cannot wait as long as a person needs for an answer.
         "elicitation/create" => Ok(json!({ "action": "cancel" })),
         _ => Err(RpcError::new(
             METHOD_NOT_FOUND,
@@ -106,7 +106,7 @@ pub(super) const CLIENT: ClientInfo = ClientInfo {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Nothing {}
 
-/// What this client can do for a server in the course of a request.
+/// The services that this client offers a server in the course of a request.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Capabilities {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,10 +159,10 @@ pub(super) struct Meta<'a> {
     pub(super) key: Option<&'a str>,
 }
 
-/// What a server says while it works.
+/// A server's notification while it works.
 pub(super) enum Told {
     Progress(Progress),
-    /// Its list of tools is another now.
+    /// The server's list of tools has changed.
     ToolsChanged,
 }
 

@@ -100,7 +100,7 @@ impl Default for McpLimits {
     }
 }
 
-/// What connections are made with, beside the settings of their server.
+/// The values that connections are made with, beside the settings of their server.
 #[derive(Clone)]
 pub struct McpSurroundings {
     /// The secrets that settings may name.
@@ -127,7 +127,7 @@ impl McpServers {
 
     /// # Errors
     ///
-    /// What the server lacks, or that there is none of this name.
+    /// A text on what the server lacks, or that no server has this name.
     pub fn get(&self, name: &str) -> Result<Arc<McpServer>, String> {
         let none = || {
             Err(format!(
@@ -140,7 +140,7 @@ impl McpServers {
     /// Connects those whose tools are imported, so that the first call finds them ready. Nobody waits for it. Needs a tokio runtime.
     pub fn start(&self) {
         let servers = self.0.values().flatten();
-        // Those of a connection are each user's own.
+        // A server with a connection is started for each user apart.
         for server in servers.filter(|server| server.is_wanted() && server.connection().is_none()) {
             server.start();
         }

@@ -24,7 +24,7 @@ const DISCOVER_AGAIN: u64 = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NotOpened {
     pub(super) problem: String,
-    /// What a call comes to that needs it. Nothing was done.
+    /// The failure of a call that needs the connection. Nothing was done.
     pub(super) kind: FailureKind,
 }
 
@@ -36,7 +36,7 @@ impl NotOpened {
         }
     }
 
-    /// Of a list that is not to be had.
+    /// The error for a list that cannot be read.
     pub(super) fn of_list(error: &ListError) -> Self {
         match error {
             ListError::Asking(asked) => Self {
@@ -61,7 +61,7 @@ impl NotOpened {
     }
 }
 
-/// What asking for the newer revision came to.
+/// The outcome of a request for the newer revision.
 enum Probed {
     Stateless(Discovered),
     /// A server of the older revision, or of none.
@@ -85,7 +85,7 @@ struct Initialized {
     capabilities: Value,
 }
 
-/// What a handshake came to.
+/// The outcome of a handshake.
 struct Shaken {
     version: &'static str,
     offers: Offers,
@@ -159,7 +159,7 @@ pub(super) async fn open_http(wire: Wire, until: Instant) -> Result<Link, NotOpe
 
 async fn discover(wire: &Wire, until: Instant) -> Probed {
     let asked = match ask_discover(wire, DISCOVER, until).await {
-        // Of several servers at one address one may know the revision that another has just refused.
+        // One of several servers at an address may know the revision that another has just refused.
         Err(AskError::Refused(refusal)) if names(&refusal, &[STATELESS]) => {
             ask_discover(wire, DISCOVER_AGAIN, until).await
         }
@@ -225,7 +225,7 @@ fn chosen(discovered: Discovered) -> Probed {
     }
 }
 
-/// What a server says that does not speak the newer revision.
+/// Judges a server that does not speak the newer revision, by the revisions that its refusal names.
 fn supported(refusal: &RpcError) -> Probed {
     match names(refusal, &HANDSHAKES) {
         true => Probed::Older,

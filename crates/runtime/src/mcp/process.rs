@@ -40,7 +40,7 @@ pub(super) const LISTENING: u64 = PRESENCE - 1;
 /// Behind it are the ids of requests that ask whether a server is still there.
 const PRESENCE: u64 = 1 << 50;
 
-/// What a process is started with, beside its program.
+/// The values that a process is started with, beside its program.
 #[derive(Clone)]
 pub(super) struct ProcessKit {
     pub(super) name: Arc<str>,
@@ -324,7 +324,7 @@ impl Shared {
                     },
                 },
                 status = &mut process.ended => {
-                    // What it wrote before may still be read.
+                    // The output that it wrote before may still be read.
                     let _ = timeout(END_GRACE, async {
                         while let Line::Whole = lines.next().await {
                             let line = lines.take();
@@ -346,7 +346,7 @@ impl Shared {
             std::mem::take(&mut open.asked)
         };
         let name = &self.kit.name;
-        // Whoever opens a connection and gets none says so, once for all attempts.
+        // The opener of a connection logs its failure, once for all attempts.
         let is_told = self.revision.get().is_none() && !asked.is_empty();
         match is_stopped {
             true => tracing::debug!(server = %name, "an MCP server was ended"),
@@ -373,7 +373,7 @@ impl Shared {
         logged: JoinHandle<()>,
     ) -> String {
         let status = status.unwrap_or("nobody knows how");
-        // What it wrote last may still be read.
+        // The last lines that it wrote may still be read.
         let _ = timeout(END_GRACE, logged).await;
         match &*self.open().last_words.line {
             "" => format!("the server ended ({status})"),
@@ -381,7 +381,7 @@ impl Shared {
         }
     }
 
-    /// What a server wrote on standard error, without secrets and without the arguments of its calls.
+    /// A line of the server's standard error, without secrets and without the arguments of its calls.
     fn take_error(&self, line: &[u8]) -> String {
         let text = String::from_utf8_lossy(line);
         let text = self.kit.unlogged.without(text.trim_end());
@@ -484,7 +484,7 @@ fn shown(text: &str) -> String {
     shown
 }
 
-/// Of a message that is too long to be kept, the request that it answers.
+/// The request that a message answers which is too long to be kept.
 #[derive(Deserialize)]
 struct OfRequest {
     #[serde(default)]

@@ -25,7 +25,7 @@ use windlass_tool::handler_file::McpResourceHandler;
 const LISTED_MAX: usize = 500;
 /// Parts of a resource, or messages of a prompt, that are read.
 const PARTS_MAX: usize = 1_000;
-/// What older servers say of a resource that they do not have.
+/// The error of older servers for a resource that they do not have.
 const NO_SUCH_RESOURCE: i32 = -32002;
 
 const RESOURCES: List = List {
@@ -36,7 +36,7 @@ const PROMPTS: List = List {
     method: "prompts/list",
     member: "prompts",
 };
-/// What of an item of a list a model needs.
+/// The members of a list's item that a model needs.
 const SHOWN: [&str; 7] = [
     "uri",
     "name",
@@ -72,7 +72,7 @@ impl Handler for McpReader {
     }
 }
 
-/// What the model asks for.
+/// The model's request.
 #[derive(Debug, Deserialize)]
 struct Wanted {
     action: Action,

@@ -1,4 +1,4 @@
-//! What a server's answer to a call becomes: data, pictures, or a failure. Knows no connection.
+//! Reads a server's answer to a call: data, pictures, or a failure. Knows no connection.
 
 use super::input::{InputRequired, Wanted};
 use super::link::AskError;
@@ -30,7 +30,7 @@ struct CallResult {
     is_error: Option<bool>,
 }
 
-/// What a call came to that was answered.
+/// The outcome of a call that was answered.
 pub(super) fn read(answer: &RawValue, server: &str) -> Result<Success, NotDone> {
     let Some(result) = object::<CallResult>(answer) else {
         return Err(broken("the server's answer is no result of a tool").into());
@@ -67,8 +67,8 @@ impl From<Failure> for NotDone {
     }
 }
 
-/// What a server wants to know before it goes on. The protocol does not say that it has done nothing until then: a change that is left so is
-/// in doubt.
+/// The server's question before it goes on. The protocol does not promise that nothing was done until then: a change that is left so is in
+/// doubt.
 fn asked(answer: &RawValue, server: &str) -> NotDone {
     let required: Option<InputRequired> = object(answer);
     let (input, problem) = match required.map(|required| required.wanted(server)) {
@@ -88,7 +88,7 @@ fn asked(answer: &RawValue, server: &str) -> NotDone {
     NotDone::Failed(report.into())
 }
 
-/// What came of a call that has no result.
+/// The failure of a call that has no result.
 pub(super) fn failure(error: &AskError, writes: bool) -> Failure {
     match error {
         AskError::NotSent(_) | AskError::SessionOver => {

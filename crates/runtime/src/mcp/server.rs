@@ -52,9 +52,9 @@ pub struct McpServer {
     opening: tokio::sync::Mutex<Pauses>,
     /// The last program spoke the older revision, and so will the next.
     is_older: AtomicBool,
-    /// What was said of tools that are not as they were imported. The connections of users share it.
+    /// The differences of tools from their import that were logged. The connections of users share them.
     said: Arc<Mutex<Said>>,
-    /// Where it is called with the tokens of users, their connections to it.
+    /// Connections of users, if the server is called with their tokens.
     users: Users,
 }
 
@@ -96,10 +96,10 @@ struct Pauses {
     last: Option<NotOpened>,
 }
 
-/// What a server has, for those who import.
+/// A server's tools, and its other features, for an import.
 #[derive(Debug, Default)]
 pub struct Offering {
-    /// Of its tools, as it lists them.
+    /// The tools' definitions, as the server lists them.
     pub definitions: Vec<Map<String, Value>>,
     pub resources: bool,
     pub prompts: bool,
@@ -163,7 +163,7 @@ impl McpServer {
         )))
     }
 
-    /// What the connections of users to it share comes last.
+    /// The last argument is shared by the connections of users to the server.
     fn unconnected(
         name: Arc<str>,
         way: Way,
@@ -225,7 +225,7 @@ impl McpServer {
     pub fn handler(self: &Arc<Self>, file: McpHandler) -> Arc<dyn Handler> {
         let numbers = match &self.way {
             Way::Program(program, ..) => numbers_of(&program.command),
-            // Nobody can tell, and most are written in such a language.
+            // The language is unknown, and most servers are written in one whose numbers are doubles.
             Way::Address(_) => Numbers::Doubles,
         };
         held(&self.wanted).insert(file.tool.clone(), file.definition.clone());
@@ -246,12 +246,12 @@ impl McpServer {
     pub(super) fn start(self: &Arc<Self>) {
         let server = self.clone();
         tokio::spawn(async move {
-            // What is wrong is in the log, and the next call tries again.
+            // A failure is in the log, and the next call tries again.
             let _ = server.open().await;
         });
     }
 
-    /// Everything that the server offers, over a connection of its own that ends with this. For those who import.
+    /// All that the server offers, for an import. The connection is made for this request, and ends with it.
     ///
     /// # Errors
     ///
@@ -281,11 +281,12 @@ impl McpServer {
 
     /// Room for one more call.
     pub(super) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
-        // Nobody closes it.
+        // The semaphore is never closed.
         self.permits.clone().acquire_owned().await.ok()
     }
 
-    /// The connection, made if there is none, with a list of tools that is not too old. Who gives up waiting loses nothing for the next.
+    /// The connection, made if there is none, with a list of tools that is not too old. A caller that stops waiting loses nothing for the
+    /// next.
     pub(super) async fn ready(self: &Arc<Self>) -> Result<Arc<Ready>, NotThere> {
         if let Some(ready) = self.fresh() {
             return Ok(ready);
@@ -464,13 +465,13 @@ impl McpServer {
         tracing::debug!(server = %self.name, "an MCP server says that its tools are others now");
         let server = self.clone();
         tokio::spawn(async move {
-            // What is wrong is in the log, and the next call looks again.
+            // A failure is in the log, and the next call looks again.
             let _ = server.open().await;
             server.is_looking.store(false, Ordering::Release);
         });
     }
 
-    /// Says of tools that are not as they were imported which they are: one line for the server, however many there are.
+    /// Logs which tools differ from their import: one line for the server, however many there are.
     fn say_what_changed(&self, wanted: &BTreeMap<String, DefinitionHash>, tools: &ListedTools) {
         if let Some(tools) = held(&self.said).news(wanted, tools) {
             tracing::warn!(

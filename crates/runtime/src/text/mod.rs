@@ -109,7 +109,7 @@ pub struct Consent {
     pub reason: Option<Sensitive<String>>,
     /// Whether an approval is to stand for calls with the same values.
     pub remember: bool,
-    /// What the user gives the service of a tool that asks for it.
+    /// The user's input for the service of a tool that asks for it.
     pub input: Option<SentInput>,
 }
 

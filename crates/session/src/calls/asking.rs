@@ -1,4 +1,4 @@
-//! What the services of tools ask the user in the course of a call: the run ends with the question, the ledger keeps it, and the answer
+//! Questions of tools' services to the user in the course of a call: the run ends with the question, the ledger keeps it, and the answer
 //! begins the next run. The model hears that the user is asked, and never answers. Knows no protocol.
 
 use super::Calls;
@@ -104,11 +104,11 @@ impl Calls {
     }
 }
 
-/// What the user gives the service that asks; `None` of a request for consent.
+/// The user's input for the service that asks; `None` for a request for consent.
 ///
 /// # Errors
 ///
-/// What does not fit, for the client. The request waits on.
+/// The part that does not fit, for the client. The request stays open.
 pub(super) fn given_input(
     question: &Question,
     answer: &UserAnswer,

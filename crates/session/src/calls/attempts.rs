@@ -565,7 +565,7 @@ impl Calls {
         if call.nesting().is_none() {
             self.deliveries.settle(call.slot(), settled.clone());
         }
-        // What asks the user something goes on.
+        // A call that asks the user something goes on, and has not failed.
         let has_failed = |error| {
             !matches!(
                 error,

@@ -124,7 +124,7 @@ pub(crate) struct Concluded {
     pub(crate) problem: Option<String>,
     /// The values that it keeps for the conversation are set, and go into the log with the outcome.
     pub(crate) are_values_set: bool,
-    /// What the user is asked before it goes on: shown before anybody is told how it ended for now.
+    /// The question to the user before the call goes on. It is shown before the outcome for now is told.
     pub(crate) asks: Option<Box<OpenQuestion>>,
 }
 
@@ -208,7 +208,7 @@ impl Call {
         }
     }
 
-    /// What the user has answered its service.
+    /// The user's answer to the service of the call's tool.
     pub(crate) fn given(&self) -> Option<&Arc<GivenInput>> {
         match &self.origin {
             Origin::Approval { given, .. } => given.as_ref(),

@@ -23,7 +23,7 @@ pub(crate) struct Judged {
     pub(crate) cut: Option<Arc<str>>,
     /// Text for the log, which a client or a model must not read.
     pub(crate) problem: Option<String>,
-    /// What the tool's service wants to know of the user before the call goes on.
+    /// The questions of the tool's service to the user, before the call goes on.
     pub(crate) input: Option<Box<Sensitive<InputRequest>>>,
 }
 

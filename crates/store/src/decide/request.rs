@@ -510,7 +510,7 @@ impl Step<'_> {
     }
 
     fn attach_to(&mut self, effect_id: &EffectId) -> Reply {
-        // What it waits for is the user's answer.
+        // The effect waits for the user's answer, if it has an open question.
         let mut questions = self.questions.iter();
         let open = questions.find(|question| {
             let run = question.input.as_ref().and_then(|input| input.run.as_ref());

@@ -385,7 +385,7 @@ fn keep_standing_approvals(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("ALTER TABLE conversations ADD COLUMN standing TEXT")
 }
 
-/// What the services of tools want to know of users, as JSON. Those of before asked nothing.
+/// Keeps the questions of tools' services to users, as JSON. Earlier rows have none.
 fn keep_what_services_ask(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("ALTER TABLE questions ADD COLUMN input TEXT")
 }

@@ -35,10 +35,10 @@ pub struct McpHandler {
     pub timeout_ms: Option<u64>,
 }
 
-/// What a `handler.json` of kind `mcp_resource` says: its tool lists and reads what a server offers beside tools.
+/// A `handler.json` of kind `mcp_resource`: its tool lists and reads the resources and prompts of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct McpResourceHandler {
-    /// Its name in the configuration.
+    /// The server's name in the configuration.
     pub server: String,
     /// Milliseconds.
     pub timeout_ms: Option<u64>,

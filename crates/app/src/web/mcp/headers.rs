@@ -175,7 +175,7 @@ mod tests {
                 "{params}"
             );
         }
-        // What the head alone says is not asked first of a request that says nothing.
+        // A request without `_meta` is refused for that, before its head is judged.
         assert_eq!(check_request(&head[..1], "tools/list", ""), Some(-32602));
     }
 
