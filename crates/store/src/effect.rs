@@ -115,7 +115,7 @@ pub enum AttemptOutcome {
         until_unix_ms: u64,
     },
     /// The attempt has ended with a question of its service to the user. The answer begins the next attempt, by this time at the latest.
-    /// What was done before the question is unknown: no protocol promises that it was nothing.
+    /// The attempt may have done something before the question: no protocol promises that it has not.
     Asked {
         until_unix_ms: u64,
     },

@@ -43,7 +43,7 @@ pub struct InputAsk {
 #[serde(rename_all = "snake_case")]
 pub enum AskKind {
     Form(Vec<InputField>),
-    /// An address that the user may open. Nobody else does.
+    /// An address that the user may open. This program never opens it.
     Link(String),
 }
 
@@ -141,7 +141,7 @@ pub struct InputFacts {
 }
 
 impl InputRequest {
-    /// For every client. What the service wants back is not in it.
+    /// The request as every client gets it, without the service's `state`.
     pub fn shown(&self) -> Value {
         let asks: Vec<Value> = self.asks.iter().map(InputAsk::shown).collect();
         json!({ "from": self.from, "asks": asks })

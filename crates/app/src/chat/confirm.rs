@@ -1,5 +1,5 @@
-//! Answers to questions that come without a stream: given in a turn of the chat where none runs, and in a session of their own
-//! otherwise. Of many equal ones at once one is given, and all hear what came of it. Knows no HTTP.
+//! Answers to questions that come without a stream: given in a turn of the chat if no turn runs, and in a session of their own otherwise.
+//! Equal answers at the same time count once, and all senders get the outcome. Knows no HTTP.
 
 use super::answers::{KnownKey, confirmation, confirmation_entry, key_entry, recall_key};
 use super::conversation::{AnswerClaim, Confirmation, Conversation, Delivery, Message};
@@ -167,7 +167,7 @@ impl ChatHost {
                 && !is_remote(&conversation.reference.conversation_id),
             input: given.input,
         };
-        // A turn has the rights of its user, and not those of somebody who approves. One that runs hears of the answer by the log.
+        // A turn has the rights of its user, and not those of an approver. A turn that runs already gets the answer by the log.
         let has_model = self.has_model() && !is_remote(&conversation.reference.conversation_id);
         if is_own && question.mode == Mode::Text && !conversation.is_busy() && has_model {
             let delivery = Delivery {

@@ -321,8 +321,8 @@ impl ChatHost {
     }
 }
 
-/// Whether a request for an approval in the conversation of this call is about the call. The conversation is named by the key, or by what
-/// the call means: by all arguments, unless the tool says that some do not count. What is shown may have more of them, by default.
+/// Whether a request for an approval in the conversation of this call is about the call. The conversation is named by the key, or by the
+/// arguments: by all of them, unless the tool says that some do not count. The shown arguments may be more, by defaults.
 fn is_call_of(question: &Question, call: &RemoteCall) -> bool {
     let tool = &call.tool;
     let is_shown = || {
@@ -335,7 +335,7 @@ fn is_call_of(question: &Question, call: &RemoteCall) -> bool {
     question.tool == tool.id && (call.key.is_some() || tool.effect_key.is_empty() || is_shown())
 }
 
-/// The number of a call is one that no request for an approval in its conversation has.
+/// The highest call number of the open requests for an approval in the conversation; a new call gets a higher one.
 fn last_call(host: &ChatHost, reference: &ConversationRef) -> Result<CallNumber, ChatRefusal> {
     let open = host.conversations.store().open_questions(reference);
     let open = open.map_err(unavailable)?;
@@ -343,8 +343,8 @@ fn last_call(host: &ChatHost, reference: &ConversationRef) -> Result<CallNumber,
     Ok(CallNumber(numbers.max().unwrap_or_default()))
 }
 
-/// Which conversation decides about a call. One that changes something has the one of its key, or else of the change that it means, and
-/// every other one its own.
+/// The conversation that decides about a call. A call that changes something, needs an approval or runs in the background has the
+/// conversation of its key, or else of its effect arguments. Every other call has its own.
 fn conversation_of(
     signer: &ClientKey,
     whose: &Whose,

@@ -444,7 +444,7 @@ fn open_for(open: &OpenQuestion) -> Duration {
     Duration::from_millis(left.saturating_sub(clock::now_unix_ms()))
 }
 
-/// Tells a client how far its call is. What it is too slow to read is left out.
+/// Tells a client the progress of its call. A client that reads too slowly misses some of it.
 fn tell_progress(outlet: mpsc::Sender<Value>, token: Value) -> TellProgress {
     let mut last = None;
     let mut has_fractions = false;

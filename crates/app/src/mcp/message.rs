@@ -92,7 +92,7 @@ impl RequestId {
 }
 
 impl Elicitation {
-    /// Reads the capabilities of a client. One that names no way has forms.
+    /// Reads the capabilities of a client. An empty `elicitation` means forms.
     pub(crate) fn of(capabilities: &Value) -> Self {
         match capabilities.get("elicitation") {
             Some(Value::Object(ways)) if ways.is_empty() => Self {

@@ -168,7 +168,7 @@ pub(crate) fn called(
     revision.complete(result)
 }
 
-/// Whether a program can read the data as it is declared. What was cut, or says only that the tool's own data is not kept, may not be so.
+/// Whether a program can read the data as it is declared. Data that was cut may not fit, nor a note that the tool's own data is not kept.
 fn is_as_declared(tool: &Tool, response: &ToolResponse, data: &Value) -> bool {
     match &tool.response {
         Some(declared) => declared.is_valid(data),

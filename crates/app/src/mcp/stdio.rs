@@ -113,8 +113,8 @@ struct Connection {
     running: JoinSet<()>,
 }
 
-/// Answers what comes until there is no more, or `ends`. What was asked by the end of the input is answered, unless it takes too long; what
-/// was begun comes to its end where it changes something. A client that reads nothing holds up no end.
+/// Answers messages until the input ends, or `ends`. Requests from before the end of the input are answered, unless they take too long; a
+/// change that has begun is finished. A client that reads nothing does not delay the end.
 pub(crate) async fn serve(
     host: Arc<McpHost>,
     peer: Peer,
@@ -237,7 +237,7 @@ impl Connection {
         let (open, outlet) = (self.open.clone(), self.outlet.clone());
         self.running.spawn(async move {
             let answered = host.answer(&peer, exchange, &request).await;
-            // Nothing is said of a request that was taken back.
+            // A request that was cancelled gets no answer.
             let is_left = *left.borrow();
             let message = match answered {
                 Some(Ok(value)) => Some(result(&request.id, value)),
@@ -245,7 +245,7 @@ impl Connection {
                 None => None,
             };
             if let Some(message) = message.filter(|_| !is_left) {
-                // The client may have left. One that does not read has its place until it does.
+                // The client may have left. A client that does not read keeps its permit until it reads.
                 let _ = outlet.send(message).await;
             }
             open.close(&request.id);

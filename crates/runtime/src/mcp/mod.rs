@@ -137,7 +137,7 @@ impl McpServers {
         self.0.get(name).cloned().unwrap_or_else(none)
     }
 
-    /// Connects those whose tools are imported, so that the first call finds them ready. Nobody waits for it. Needs a tokio runtime.
+    /// Connects the servers whose tools are imported, in the background, so that the first call finds them ready. Needs a tokio runtime.
     pub fn start(&self) {
         let servers = self.0.values().flatten();
         // A server with a connection is started for each user apart.

@@ -28,7 +28,7 @@ use windlass_tool::handler::{Context, mend};
 const END_GRACE: Duration = Duration::from_secs(2);
 /// How much longer than it may be a line is read, to learn which request it answers.
 const LONGEST: usize = 4;
-/// Lines that wait for a server to read them. One that reads none is sent nothing further.
+/// Lines that wait for a server to read them. A server that reads none is sent no more.
 const LINES_MAX: usize = 1_024;
 /// Calls whose arguments are looked for in what a server writes to the log.
 const RECENT_MAX: usize = 64;
@@ -99,8 +99,8 @@ impl LastWords {
     }
 }
 
-/// Whether a line begins as those do by which programs say that they failed: `Error: …`, `ModuleNotFoundError: …`, `error: …`. What is
-/// indented belongs to another line.
+/// Whether a line holds a program's report of a failure: `Error: …`, `ModuleNotFoundError: …`, `error: …`. An indented line belongs to
+/// another line.
 fn names_error(line: &str) -> bool {
     let line = line.to_ascii_lowercase();
     let is_indented = line.starts_with(char::is_whitespace);
@@ -361,7 +361,7 @@ impl Shared {
             let _ = waiting.answer.send(Err(AskError::Lost(end.clone())));
         }
         if is_stopped {
-            // The end of its input is its sign to stop by itself. What is left of it then is killed with the process.
+            // The end of its input tells the server to stop by itself. The rest of it is then killed with the process.
             self.tell_end();
             let _ = timeout(END_GRACE, &mut process.ended).await;
         }

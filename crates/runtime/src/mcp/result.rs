@@ -148,7 +148,7 @@ fn words_of(text: &str) -> String {
 struct Parts {
     text: Vec<String>,
     pictures: Vec<ContentPart>,
-    /// Everything else, as the server wrote it. What of it is base64 is taken out where every result is looked at.
+    /// All other parts, as the server wrote them. The check of every result takes out their base64.
     others: Vec<Value>,
 }
 

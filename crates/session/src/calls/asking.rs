@@ -94,7 +94,7 @@ impl Calls {
         self.put(&asked.question, slot, talk);
     }
 
-    /// The user is not asked. What the run has done until then, nobody knows.
+    /// Ends a call whose question is not put to the user. The outcome of a run with an effect is unknown.
     pub(super) fn end_unasked(&mut self, call: Box<Call>, run: Option<EffectRun>, talk: &mut Talk) {
         let error = match run {
             Some(_) => outcome_unknown(call.tool()),

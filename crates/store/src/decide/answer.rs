@@ -140,7 +140,7 @@ impl Step<'_> {
         self.begin_approved(answer, approval, (question, tool), Some(effect_id.clone()))
     }
 
-    /// Gives up a run that waits for the answer to its question. The outcome until then is unknown.
+    /// Gives up a run that waits for the answer to its question. Its outcome is unknown.
     fn give_up_asking(&mut self, question: &Question) {
         let run = question.input.as_ref().and_then(|input| input.run.as_ref());
         let index = run.and_then(|(effect_id, _)| self.place_of(effect_id));

@@ -525,7 +525,7 @@ impl Step<'_> {
         }
     }
 
-    /// A run has come to a question of its service's to the user. What has begun stays begun, and goes on by the answer.
+    /// Asks the user the question of a run's service. The effect stays begun, and goes on by the answer.
     fn ask_input(&mut self, request: &Request, key: EffectKey, input: &QuestionInput) -> Reply {
         self.settle_lapsed();
         let place = match &input.run {
