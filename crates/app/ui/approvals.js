@@ -15,6 +15,10 @@ const ASKED_AGAIN_WITHIN_MS = 5_000;
 const REASON_CHARACTERS_MAX = 1_000;
 const KEYS = { y: true, n: false };
 
+const APPROVAL_TOO_LATE = "The time to approve has run out. Nothing was done; ask again if you still want it.";
+// A service may have begun before it asked.
+const ASKED_TOO_LATE = "The time to answer has run out. Whether anything was done is not known; ask before you want it again.";
+
 export class Approvals {
   #box;
   #list;
@@ -217,7 +221,7 @@ export class Approvals {
     }
     if (card.state === "answered") return;
     card.title.textContent = "Too late to answer";
-    this.#setState(card, "expired", "The time to approve has run out. Nothing was done; ask again if you still want it.");
+    this.#setState(card, "expired", card.asked ? ASKED_TOO_LATE : APPROVAL_TOO_LATE);
     setChoice(card.decline, "Close", "N");
     announce(`Too late to answer: ${card.summary}`);
     this.#arrange();
