@@ -35,13 +35,12 @@ let hasInfo = false;
 let isSettingUp = false;
 let isSetUp = false;
 let lastAsked = "";
-/** What is asked before it is known how the server answers, and whether a session is to be taken up; null from then on. */
+/** The first question, until it is known how the server answers; then null. */
 let asked = [];
 let stopBlockClock = () => {};
 /** `demo`: whether the voice is the demo model. */
 const info = { demo: false, suggestions: [] };
 const notices = new Notices(byId("notices"));
-/** The message that is written takes the place of the last one. */
 let isEditing = false;
 const attachments = new Attachments(byId("attachments"), notices, () => render());
 const transcript = new Transcript(byId("transcript"), byId("conversation"), byId("to-end"), {
@@ -183,7 +182,6 @@ function blocked(untilMs, farewell) {
   });
 }
 
-/** Voice is over and the conversation is not. */
 function backToChat({ title, text }) {
   const hadFocus = document.activeElement === byId("end") || document.activeElement === document.body;
   const words = [text, "You can go on by typing, or talk again."].filter(Boolean).join(" ");
@@ -194,7 +192,7 @@ function backToChat({ title, text }) {
 
 /** Empties the page for a new conversation, or for the one with an id. */
 function startAnew(id = null) {
-  // What waited for another conversation is not sent here unasked.
+  // Input for another conversation is not sent here.
   if (isSetUp && asked?.length > 0) byId("message").value = [...asked.map(([text]) => text), byId("message").value].join("\n").trim();
   if (isSetUp) asked = null;
   session.forget(id);
@@ -264,7 +262,7 @@ function submit() {
   const field = byId("message");
   const text = field.value.trim();
   if ((text === "" && attachments.count === 0) || session.state.phase === "blocked") return;
-  // Nobody is there yet who could take it: it stays where it can be seen.
+  // No session could take it yet: it stays in sight.
   if (asked !== null && (reach.isLost || asked.length >= ASKED_EARLY_MAX)) return;
   if (!ask(text, attachments.take(), { isEdit: isEditing })) return;
   edit(null);
@@ -325,13 +323,12 @@ async function loadInfo() {
   }
 }
 
-/** What the page missed while the server was gone, it asks for now. */
 async function serverIsBack() {
   if (!hasInfo) hasInfo = await loadInfo();
   if (hasInfo) setUp();
 }
 
-/** Takes up what was said, and whatever was asked before it was known how the server answers. Once. */
+/** Takes up the conversation and the first question, once. */
 async function setUp() {
   if (isSettingUp) return;
   isSettingUp = true;
@@ -344,7 +341,6 @@ async function setUp() {
   askWhatWaited();
 }
 
-/** What the user asked while the conversation was being read comes below what was said in it. */
 function askWhatWaited() {
   const early = asked ?? [];
   asked = null;

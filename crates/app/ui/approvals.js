@@ -7,9 +7,9 @@ import { fillFields, phrase, visible } from "./values.js";
 
 const CARDS_MAX = 20;
 const HELD_WORDS = "The connection broke. You are asked again as soon as it is back.";
-/** Where cards have just moved, a click was meant for what lay there before. */
+/** Milliseconds after cards have moved in which no click counts. */
 const GUARD_MS = 600;
-/** How long a server that is back may take to ask again what is still open. */
+/** Milliseconds for a server that is back to ask again. */
 const ASKED_AGAIN_WITHIN_MS = 5_000;
 /** As the server keeps it. */
 const REASON_CHARACTERS_MAX = 1_000;
@@ -40,7 +40,6 @@ export class Approvals {
     return this.#cards.filter(({ state }) => state === "open" || state === "held").length;
   }
 
-  /** The calls that are asked about. */
   get callIds() {
     return this.#cards.map(({ message }) => message.callId);
   }
@@ -65,7 +64,7 @@ export class Approvals {
     this.#arrange();
   }
 
-  /** The connection is gone: what is open is asked again when it is back. */
+  /** The connection is gone. */
   hold() {
     clearTimeout(this.#heldTimer);
     for (const card of this.#cards) {
@@ -74,7 +73,7 @@ export class Approvals {
     this.#arrange();
   }
 
-  /** The connection is back. What is not asked again was settled meanwhile. */
+  /** The connection is back: held cards that are not asked again go. */
   reconnected() {
     clearTimeout(this.#heldTimer);
     this.#heldTimer = setTimeout(() => {
@@ -88,7 +87,7 @@ export class Approvals {
     this.#cards.filter(({ state }) => state === "held").forEach((card) => this.#reopen(card));
   }
 
-  /** The server tells what came of a request. Whether it was open here: then somebody answered it elsewhere, or it was closed. */
+  /** The outcome of a request; whether it was open here. */
   resolve(callId) {
     const card = this.#cards.find(({ message }) => message.callId === callId);
     if (!card) return false;
@@ -96,7 +95,7 @@ export class Approvals {
     return card.state === "open" || card.state === "held";
   }
 
-  /** The answer that was given here could not be taken: the request is open as before. Whether it was one of these. */
+  /** The answer was not taken, and the request is open; whether it is one of these. */
   again(callId) {
     return this.#reopen(this.#cards.find((card) => card.state === "answered" && card.message.callId === callId));
   }
@@ -107,7 +106,6 @@ export class Approvals {
     if (this.#reopen(card)) card.clock.textContent = "Your answer did not reach the server. Nothing was done; answer once more.";
   }
 
-  /** The request with this token had its answer, and nothing more is heard of it. */
   settled(token) {
     const card = this.#cards.find(({ message, state }) => message.token === token && state === "answered");
     if (card) this.#remove(card);
@@ -163,7 +161,7 @@ export class Approvals {
     card.warning.replaceChildren(...phrase(warning));
     card.warning.hidden = warning === "";
     card.item.classList.toggle("warns", warning !== "");
-    // Without words of the tool's own the arguments are what is decided by, so that they are not folded away.
+    // Without a preview the arguments are unfolded.
     card.preview.replaceChildren(...(words ? phrase(words) : ["Run ", element("code", "", textOf(message.tool)), " with:"]));
     this.#fillForm(card, message);
     const because = textOf(message.because);
@@ -186,7 +184,7 @@ export class Approvals {
     card.stopClock = expiresAt === null ? () => {} : countdown(expiresAt, (leftMs) => this.#tick(card, leftMs));
   }
 
-  /** What the service of the tool asks stands in place of the question whether the call may run. What was typed stays for the same request. */
+  /** A service's form replaces the question whether the call may run. */
   #fillForm(card, message) {
     if (card.asked && card.formToken === message.token) return this.#showForm(card);
     card.asked = askedForm(message.input);
@@ -233,14 +231,14 @@ export class Approvals {
       this.onLeave();
       return;
     }
-    // What is typed or chosen in a form answers nothing; Enter in a line of it sends the form.
+    // Keys in a form answer nothing; Enter sends it.
     if (card.form.contains(event.target)) {
       if (event.key === "Enter" && !event.isComposing && event.target.matches("input")) this.#choose(card, true);
       return;
     }
     // A key on the box ticks it, and answers nothing.
     if (event.target === card.remember) return;
-    // What is typed as a reason answers nothing; Enter there says no with it.
+    // Keys in a reason answer nothing; Enter there says no with it.
     if (event.target === card.reason) {
       if (event.key === "Enter" && !event.isComposing) this.#choose(card, false);
       return;

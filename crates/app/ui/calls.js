@@ -11,11 +11,10 @@ const TICK_MS = 100;
 const SUMMARY_CHARACTERS_MAX = 90;
 const MESSAGE_CHARACTERS_MAX = 600;
 const JSON_CHARACTERS_MAX = 20_000;
-/** Of what a call shows before its end, the newest. */
 const OUTPUT_CHARACTERS_MAX = 20_000;
-/** A wait that is longer than this, for a user or a model, is drawn as long as this. */
+/** Longer waits are drawn as long as this. */
 const PAUSE_MS = 2_000;
-/** How the message begins of a call that the user stopped. The rest is for the model. */
+/** The beginning of a stopped call's message. */
 const STOPPED_BY_USER = /^the user stopped /;
 /** A part of a tool's message that points at an argument. */
 const POINTER = /(?<![\w/])(\/[\w~-]+(?:\/[\w~-]+)*)/;
@@ -52,7 +51,6 @@ export class Calls {
   #empty;
   #rows = [];
   #groups = [];
-  /** The calls that come belong to a turn of their own. */
   #isTurnOver = true;
   #timer = 0;
   #count = 0;
@@ -71,7 +69,6 @@ export class Calls {
     return running ? running.status.textContent || `Using ${running.tool}` : "";
   }
 
-  /** The user said something: what is called from here on answers that. */
   turnBegins() {
     this.#isTurnOver = true;
   }
@@ -99,7 +96,7 @@ export class Calls {
     this.onChange();
   }
 
-  /** A piece of what a call is going to bring: text goes on, and everything else has a line of its own. */
+  /** A piece of a call's result. */
   output({ callId, tool, data }) {
     const row = this.#find(callId, tool);
     if (!row || data === undefined) return;
@@ -110,7 +107,7 @@ export class Calls {
     if (isAtEnd) output.scrollTop = output.scrollHeight;
   }
 
-  /** What came of the user's wish to have a call stopped. The end of one that stops is told as every other. */
+  /** The outcome of the user's wish to stop a call. */
   cancelled({ callId, outcome }) {
     const row = this.#find(callId);
     if (!row) return;
@@ -123,7 +120,6 @@ export class Calls {
     announce(row.outcome.textContent);
   }
 
-  /** The request to stop did not reach the server, or the conversation was busy. */
   notCancelled(callId, { isBusy = false } = {}) {
     const row = this.#find(callId);
     if (!row) return;
@@ -143,7 +139,7 @@ export class Calls {
     else this.#conclude(row, { ok: ok === true, errorType: textOf(errorType), message: textOf(message), result });
   }
 
-  /** A call that ended, or was accepted, before the page was loaded, `at` a time of the server. */
+  /** A call from before the page was loaded, `at` a time of the server. */
   recalled({ at, turn, mode, callId, tool, ok, durationMs, errorType, message, accepted, args, result, parentCallId }) {
     const key = `${numberOf(turn)} ${textOf(mode)}`;
     if (Number.isFinite(numberOf(turn)) && this.#groups.at(-1)?.key !== key) this.turnBegins();
@@ -157,14 +153,13 @@ export class Calls {
     else this.#conclude(row, { ok: ok === true, errorType: textOf(errorType), message: textOf(message), result });
   }
 
-  /** It goes on by itself. */
   #accept(row) {
     row.bar.hidden = true;
     row.outcome.replaceChildren(element("strong", "", "Accepted"), "It is at work, and how it ends is told here.");
     this.#setState(row, "waiting", { isAtWork: true });
   }
 
-  /** Calls of messages before all that are shown, oldest first, as long as there is room. */
+  /** Calls of earlier messages, oldest first. */
   earlier(calls) {
     const known = new Set(this.#groups);
     this.#isTurnOver = true;
@@ -184,7 +179,7 @@ export class Calls {
     this.#conclude(row, { ok: ok === true, errorType: textOf(error?.type), message: textOf(error?.message), result: response?.data });
   }
 
-  /** Nothing more is heard of what still runs or waits, but for these calls. */
+  /** Ends all open calls but these. */
   settle(open = []) {
     for (const row of this.#open.filter(({ callId }) => !open.includes(callId))) {
       row.outcome.textContent = "No outcome was reported.";
@@ -283,7 +278,6 @@ export class Calls {
     if (isOmitted === true) row.args.append(element("div", "", element("dt", "", "Arguments"), element("dd", "", "too long to be shown")));
   }
 
-  /** A run has ended at `to`. How long it took is the server's to say. */
   #ran(row, durationMs, to) {
     const last = row.runs.at(-1);
     const run = last && last.to === null ? last : { from: to, to: null };
@@ -339,7 +333,6 @@ export class Calls {
     this.#timer = 0;
   }
 
-  /** Draws when each call of a turn ran, all on one scale. */
   #draw(group) {
     const rows = this.#rows.filter((row) => row.group === group);
     const now = Date.now();
@@ -380,7 +373,7 @@ function scale(runs) {
   return (time) => time - began - cuts.filter(({ at }) => at <= time).reduce((sum, { by }) => sum + by, 0);
 }
 
-/** What a call brought: in the form in which people know it, with the JSON folded, or else folded as a whole; and all of it to copy. */
+/** A call's result: its view, its JSON, and a button to copy it. */
 function showResult(row, result) {
   if (result === undefined || result === null || result === "") return;
   const value = typeof result === "string" ? read(result) : result;
@@ -394,7 +387,7 @@ function showResult(row, result) {
   row.result.hidden = false;
 }
 
-/** The value that a text holds as JSON; the text itself where it is none, or was cut. */
+/** The text's JSON value, or the text. */
 function read(text) {
   try {
     return readJson(text);

@@ -36,13 +36,13 @@ export class Session {
   #chat;
   /** Where what is shown of the conversation goes on at its beginning. */
   #earlier = null;
-  /** What is being read of the conversation: an answer to an older question is not shown. */
+  /** The newest reading of the conversation; older ones are not shown. */
   #recalling = null;
   #tickets;
   #tasks;
   #server;
 
-  /** What is the case, for the view and for tests: the voice's state, and `phase`: idle, connecting, live, reconnecting, ended or blocked. */
+  /** The state, for the view and for tests; `phase` is idle, connecting, live, reconnecting, ended or blocked. */
   state = { phase: "idle" };
   /** Whether the server answers by text as well. */
   canChat = false;
@@ -88,7 +88,6 @@ export class Session {
     return { in: this.#voice.level, out: this.#voice.voiceLevel };
   }
 
-  /** Uses another microphone from here on. */
   useMicrophone(deviceId) {
     return this.#voice.useMicrophone(deviceId);
   }
@@ -113,7 +112,7 @@ export class Session {
     return this.#conversation.id;
   }
 
-  /** Shows what was said and asked in this tab's conversation before. False where another conversation was asked for meanwhile. */
+  /** Shows this tab's conversation so far. False if another one was asked for meanwhile. */
   async recall() {
     const { transcript, calls, approvals, standing } = this.#view;
     const recalling = (this.#recalling = {});
@@ -135,7 +134,7 @@ export class Session {
     return true;
   }
 
-  /** A call that ended before the page was loaded, or that was accepted and may go on still. */
+  /** A call from before the page was loaded. */
   #recalledCall(line) {
     const id = line.ok ? taskOf(line.result) : "";
     if (id) this.#tasks.accepted(id, line);
@@ -169,7 +168,7 @@ export class Session {
     this.#view.render();
   }
 
-  /** A page of the conversation; null where there is none, and where it cannot be read now, which is said with a way to try again. */
+  /** A page of the conversation, or null; a failure is said with a way to try again. */
   async #read(again, cursor = null) {
     const { notices } = this.#view;
     try {
@@ -184,7 +183,7 @@ export class Session {
     }
   }
 
-  /** What follows has nothing to do with what was said: it belongs to a new conversation, or to the one with an id. */
+  /** Goes on in a new conversation, or in the one with an id. */
   forget(id = null) {
     if (this.isRunning) this.#voice.stop();
     this.#chat.forget();
@@ -250,7 +249,6 @@ export class Session {
     this.#chat.again();
   }
 
-  /** The user wants silence now. */
   interrupt() {
     if (!this.state.speaking && !this.state.generating) return;
     if (this.#chat.isRunning) {
@@ -295,7 +293,6 @@ export class Session {
     this.#tasks.lookSoon();
   }
 
-  /** The user ends the session. */
   stop() {
     this.#voice.stop();
   }
@@ -390,7 +387,7 @@ export class Session {
     this.#view.render();
   }
 
-  /** The agent answers aloud from here on, beginning with what was asked last. */
+  /** The agent answers aloud from here on, the last question first. */
   #goOnByVoice() {
     this.begin();
     if (this.state.microphone === "off") this.#voice.startMicrophone();

@@ -4,14 +4,14 @@ import { announce, button, copyButton, DRAWINGS, element, iconButton, link, shor
 import { Markdown } from "./markdown.js";
 
 const LINES_MAX = 10_000;
-/** So many lines are skipped, laid out and drawn together, and so many of those parts: a browser looks at each of them in every frame. */
+/** Lines of one part, and parts of one group: a browser skips, lays out and draws them together. */
 const PART_LINES = 20;
 const CHAPTER_PARTS = 25;
 const CITATIONS_MAX = 12;
 const SPOKEN_CHARACTERS_MAX = 4_000;
-/** So far from its end a reader still reads the end. */
+/** Pixels from the end at which a reader still reads the end. */
 const END_PX = 240;
-/** So long after a wheel, a finger or a key the window is moved by its reader. */
+/** Milliseconds after a wheel, a finger or a key in which the reader moves the window. */
 const USED_MS = 400;
 const SPEAKERS = { user: "You", assistant: "Agent" };
 
@@ -52,9 +52,9 @@ export class Transcript {
   #newest = [];
   #count = 0;
   #parts = 0;
-  /** The answer is given once more: its first words take the place of those that stand there. */
+  /** The next answer replaces the one on the page. */
   #isReplaced = false;
-  /** Addresses of the pictures since the user spoke last: each comes at once and again with the whole answer. */
+  /** Addresses of pictures since the user's last message: each comes twice. */
   #shown = new Set();
 
   /** `onEdit(text)` and `onAgain()` where the user wants to change the last message, or another answer. */
@@ -67,8 +67,8 @@ export class Transcript {
     for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) {
       scroller.addEventListener(kind, () => (this.#usedAt = performance.now()), { passive: true });
     }
-    // The end stays in sight where lines come or grow, and where a keyboard or a turned phone leaves less room. Once a frame,
-    // for each look at the height has the browser lay out all lines.
+    // The end stays in sight while lines or keyboards change the room. Once a frame:
+    // reading the height lays out all lines.
     const follow = new ResizeObserver(() => this.#isAtEnd && this.#toEnd());
     [scroller, scroller.firstElementChild].forEach((box) => follow.observe(box));
     toEndButton.addEventListener("click", () => this.#toEnd());
@@ -84,17 +84,14 @@ export class Transcript {
     return this.#parts >= LINES_MAX / PART_LINES;
   }
 
-  /** How many entries stand in the conversation. */
   get length() {
     return this.#entries.length;
   }
 
-  /** Everything that stands in the conversation, oldest first. */
   get #entries() {
     return [...this.#log.querySelectorAll(".part > *")];
   }
 
-  /** Puts something at the end. */
   #add(entry) {
     let part = this.#log.lastElementChild?.lastElementChild;
     if (!part || part.childElementCount >= PART_LINES) {
@@ -110,7 +107,6 @@ export class Transcript {
     part.append(entry);
   }
 
-  /** Words that the user typed. */
   typed(text, pictures = []) {
     for (const way of this.#log.querySelectorAll(".problem button")) way.remove();
     const line = this.#newLine("user", text);
@@ -172,12 +168,11 @@ export class Transcript {
     this.#addImage(this.#open.assistant ?? this.#newLine("assistant", ""), address, image);
   }
 
-  /** The answer under way begins again. */
   takeBack() {
     if (this.#open.assistant) this.#open.assistant.words.set("");
   }
 
-  /** The answer to the user's last message is given once more. What stands there stays until it begins. */
+  /** The last message is answered anew; the old answer stays until then. */
   replaceAnswer() {
     this.#settleProblem();
     this.#isReplaced = true;
@@ -190,14 +185,14 @@ export class Transcript {
     this.#offerActions();
   }
 
-  /** The agent was cut off: what it said last is marked so. */
+  /** Marks the agent's last words as cut off. */
   markInterrupted() {
     const line = this.#open.assistant ?? this.#last.assistant;
     if (line && !line.article.classList.contains("interrupted") && line.article === this.#log.lastElementChild.lastElementChild.lastElementChild) this.#remark(line, "interrupted");
     this.closeTurn();
   }
 
-  /** The answer broke off: what came of it stays and is marked so. */
+  /** Marks an answer that broke off. */
   markCut() {
     const line = this.#open.assistant;
     if (line) this.#remark(line, "cut off");
@@ -234,7 +229,7 @@ export class Transcript {
     this.#add(list);
   }
 
-  /** The user goes on: what was offered in place of that is gone. */
+  /** Takes offers away once the user goes on. */
   withdrawOffers() {
     for (const offer of this.#log.querySelectorAll(".offer, .ending button")) offer.remove();
   }
@@ -268,7 +263,6 @@ export class Transcript {
     return at < 0 ? null : { fromEnd: lines.length - at, offset: lines[at].getBoundingClientRect().top - top };
   }
 
-  /** Takes the reader back to a place. */
   goTo({ fromEnd, offset }) {
     const line = this.#entries.at(-fromEnd);
     if (!line || !Number.isFinite(offset)) return;
@@ -278,7 +272,7 @@ export class Transcript {
     this.#scroller.scrollTop += line.getBoundingClientRect().top - this.#scroller.getBoundingClientRect().top - offset;
   }
 
-  /** Lines that were never in sight have the height that they are guessed to have; all are measured once. */
+  /** Measures all lines once: unseen ones have a guessed height. */
   #measure() {
     this.#log.classList.add("measured");
     requestAnimationFrame(() => requestAnimationFrame(() => this.#log.classList.remove("measured")));
@@ -341,7 +335,7 @@ export class Transcript {
     this.#offerActions();
   }
 
-  /** The newest message can be changed, and the newest answer given anew; only theirs are met by the Tab key. */
+  /** The newest message and answer alone have actions that Tab meets. */
   #offerActions() {
     for (const { actions } of this.#newest) {
       actions.classList.remove("newest");
@@ -371,7 +365,7 @@ export class Transcript {
     next.querySelector("button").focus();
   }
 
-  /** What the agent said since the user spoke last gives way to what it says now. */
+  /** Replaces the agent's words since the user's last message. */
   #removeAnswer() {
     this.#isReplaced = false;
     const asked = this.#last.user?.article;
@@ -396,7 +390,6 @@ export class Transcript {
     if (list.childElementCount > 0) line.actions.before(list);
   }
 
-  /** Where an image is that is not shown yet. */
   #newAddress(image) {
     const address = webAddress(textOf(image?.url ?? image));
     if (!address || this.#shown.has(address.href)) return null;
@@ -419,7 +412,7 @@ export class Transcript {
     line.actions.before(figure);
   }
 
-  /** Only a reader who goes back leaves the end: lines that come, or turn out to be shorter, do not lead away from it. */
+  /** Only a reader who scrolls back leaves the end; lines that change do not. */
   #scrolled() {
     const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
     const isNear = scrollHeight - scrollTop - clientHeight < END_PX;

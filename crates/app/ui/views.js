@@ -4,7 +4,7 @@ import { button, element, link, shorten, textOf, webAddress } from "./dom.js";
 import { NumberText, numberOf } from "./json.js";
 import { CLOCK, DAY, fillFields, flat, inWords, label, readTime, valueNode } from "./values.js";
 
-/** Rows that stand there at once; others come on a click, and those beyond are counted. */
+/** Rows at once; others come on a click. */
 const ROWS_FIRST = 10;
 const ROWS_MAX = 100;
 const COLUMNS_MAX = 8;
@@ -29,14 +29,14 @@ const PICTURES = ["url", "imageurl", "image", "src"];
 /** Columns that stand first, as people read a list. */
 const FIRST_COLUMNS = ["name", "title", "rank"];
 const TICKETS = ["ticketid", "ticketnumber", "ticket", "caseid"];
-/** What tells a reader nothing beside the things themselves, or is said to the model. */
+/** Members without news for a reader. */
 const UNSAID = /^(?:id|uid|etag|kind|.*_id|.*Id|score|instruction)$/;
-/** Names of lists that say no more than that they are lists. */
+/** Names of lists that say only that. */
 const PLAIN_NAMES = new Set(["items", "results", "data", "rows", "list", "events"]);
 const WEB_ADDRESS = /^(?:https?:\/)?\//i;
 const PICTURE_FILE = /^\/(?:pictures|images)\/|\.(?:png|jpe?g|webp|gif|avif|svg)$/i;
 
-/** What a person sees of a result; null where it has no such form. */
+/** The view of a result; null without a known form. */
 export function viewOf(value, depth = 0) {
   if (Array.isArray(value)) return listNode("", value);
   if (!isObject(value)) return null;
@@ -79,7 +79,7 @@ function isObject(value) {
   return value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof NumberText);
 }
 
-/** What stands in one line: a text, a number, yes or no, nothing, or a few of these. */
+/** The value in one line. */
 function isCell(value) {
   return Array.isArray(value) ? value.length <= DETAILS_MAX && value.every((item) => isCell(item) && !Array.isArray(item)) : !isObject(value);
 }
@@ -91,7 +91,7 @@ class Members {
     this.names = Map.groupBy(this.rest.keys(), (own) => own.replace(/[_-]/g, "").toLowerCase());
   }
 
-  /** The first of these names of which `read` can make something; else "". */
+  /** The first of these members that `read` takes; else "". */
   take(names, read = textOf) {
     for (const own of names.flatMap((name) => this.names.get(name) ?? [])) {
       const found = this.rest.has(own) && read(this.rest.get(own));
@@ -102,12 +102,10 @@ class Members {
     return "";
   }
 
-  /** Whether a list of things is left, which has no room in a line. */
   get holdsList() {
     return [...this.rest.values()].some((held) => Array.isArray(held) && held.length > 1 && held.some(isObject));
   }
 
-  /** What is left to be said, in a line; "" for nothing. */
   get details() {
     const isSaid = ([name, held]) => !UNSAID.test(name) && isCell(held) && held !== false && flat(held ?? "") !== "" && !(Array.isArray(held) && held.length === 0);
     const said = [...this.rest].filter(isSaid).slice(0, DETAILS_MAX);
@@ -116,7 +114,7 @@ class Members {
   }
 }
 
-/** The view of a list by what all of its things are; null where they are nothing of the kind. `leftOut`: things that the tool did not list. */
+/** The view of a list whose items are alike; else null. `leftOut`: items that the tool did not list. */
 function listNode(name, all, leftOut = 0) {
   const items = all.slice(0, ROWS_MAX);
   const beyond = all.length - items.length + (leftOut > 0 ? leftOut : 0);
@@ -139,7 +137,7 @@ function listOf(tag, className, name, items, rowOf, beyond) {
   return element("div", "", list, ...fill(list, items, rowOf), more(beyond));
 }
 
-/** Puts the first rows into a list; a button, where there are others, brings these. */
+/** The first rows, and a button for the others. */
 function fill(list, items, rowOf) {
   list.append(...items.slice(0, ROWS_FIRST).map(rowOf));
   const rest = items.slice(ROWS_FIRST);
@@ -158,7 +156,6 @@ function more(count) {
   return count > 0 ? element("p", "view-details", `and ${count} more`) : "";
 }
 
-/** A text that is meant as an address; else "". */
 function addressOf(held) {
   const text = textOf(held);
   return WEB_ADDRESS.test(text) && webAddress(text) ? text : "";
@@ -201,7 +198,6 @@ function eventOf(item) {
   return { ...said, start: { ...day(start), text: start.text }, end: last };
 }
 
-/** One appointment; a time without a title is none. */
 function eventNode(item) {
   const event = eventOf(item);
   return event?.title ? element("ol", "events", eventRows()(event)) : null;
@@ -268,7 +264,6 @@ function sourceParts({ title, address, text, members }) {
   return [element("p", "source-title", titleNode(title, address), " ", host ? element("span", "view-details", host) : ""), textPart(text), members.details];
 }
 
-/** One record. */
 function recordNode(item) {
   const source = sourceOf(item);
   return source?.text ? element("div", "source", ...sourceParts(source)) : null;
@@ -296,7 +291,6 @@ function ticketNode(item) {
   return element("div", "ticket", head, fields);
 }
 
-/** An object that says where a picture is; else null. */
 function pictureOf(item) {
   const members = new Members(item);
   const address = webAddress(members.take(PICTURES, addressOf));
@@ -315,7 +309,7 @@ function pictureNode(picture) {
   return element("figure", "image", shown, caption ? element("figcaption", "", caption) : "");
 }
 
-/** Things with the same few members, a row each; null where they have little in common. */
+/** A table of items with the same few members; else null. */
 function tableNode(name, items, beyond) {
   const rows = items.map(cellsOf);
   if (!rows.every(Boolean)) return null;
@@ -332,7 +326,7 @@ function tableNode(name, items, beyond) {
   return element("div", "", box, ...fill(body, rows, rowOf), more(beyond));
 }
 
-/** The members that stand in a row, those of an object within it as well; null where one is more than a cell. */
+/** The members of a row, nested ones too; null if one is more than a cell. */
 function cellsOf(item) {
   const cells = new Map();
   for (const [name, held] of Object.entries(item)) {
