@@ -1,8 +1,8 @@
 //! Earlier calls out of the logs of conversations, for the tool that tells of them. Knows whose a conversation is, and no tool.
 
-use crate::chat::whose::Whose;
+use crate::chat::owner::ConversationOwner;
 use std::sync::Arc;
-use windlass_session::said::Said;
+use windlass_session::log_text::Said;
 use windlass_store::{ConversationRef, Entry, EntryNumber, Store, StoreUnavailable};
 use windlass_tool::handler::{
     CallMemory, CallsRequest, CapabilityFuture, EarlierCall, MemoryUnavailable, WantedCalls,
@@ -59,7 +59,7 @@ impl LoggedCalls {
         let Some(known) = self.store.conversation(&self.tenant, id)? else {
             return Ok(None);
         };
-        let whose = Whose::of(&known.user_id);
+        let whose = ConversationOwner::of(&known.user_id);
         let is_own = whose.user_id == request.user_id;
         Ok(is_own.then(|| whose.reference(&self.tenant, id)))
     }

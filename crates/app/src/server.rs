@@ -250,7 +250,7 @@ fn sweep(
         registry: Arc::new(move || toolbox.load().of(Mode::Text).all().registry.clone()),
         limits: Arc::new(limits.clone()),
         user_of: Arc::new(|conversation| {
-            crate::chat::whose::Whose::of(&conversation.user_id).user_id
+            crate::chat::owner::ConversationOwner::of(&conversation.user_id).user_id
         }),
     };
     tokio::spawn(sweeper.run())

@@ -3,7 +3,7 @@
 
 mod rounds;
 
-use crate::chat::whose::Whose;
+use crate::chat::owner::ConversationOwner;
 use crate::failure::Failure;
 use crate::handovers::webhook::{Posted, Webhook, WebhookSettings};
 use rounds::{LOOKED_AT_MAX, Place, Rounds};
@@ -46,9 +46,9 @@ impl LedgerTasks {
     fn owner(&self, asker: &TaskAsker) -> Result<Option<Owner>, StoreUnavailable> {
         let id = &asker.conversation_id;
         let whose = match self.ledger.store().conversation(&self.tenant, id)? {
-            Some(known) => Whose::of(&known.user_id),
+            Some(known) => ConversationOwner::of(&known.user_id),
             // The conversation began a moment ago. Only its client knows this name.
-            None => Whose {
+            None => ConversationOwner {
                 owner: Some(asker.client_id.clone()),
                 user_id: asker.user_id.clone(),
             },
@@ -335,7 +335,7 @@ impl TaskEnds {
 fn posted(conversation: &ConversationRef, effect: &Effect) -> Posted {
     let state = state_of(effect).as_str();
     let attempt = effect.newest_attempt().number.0;
-    let whose = Whose::of(&conversation.user_id);
+    let whose = ConversationOwner::of(&conversation.user_id);
     let mut data = whole_task_json(conversation, effect);
     data["userId"] = whose.user_id.as_str().into();
     Posted {

@@ -1,7 +1,7 @@
 //! Decides the session that a voice client gets: its user, its conversation, its tools and its model. Knows no socket.
 
 use crate::chat::ChatHost;
-use crate::chat::whose::{self, Whose};
+use crate::chat::owner::{self, ConversationOwner};
 use crate::clock::{self, UserZone};
 use crate::crowding;
 use crate::provider::Settings;
@@ -63,7 +63,7 @@ impl Host for VoiceHost {
         };
         let named = start.user_id.as_deref();
         let named = named.map(|named| self.user(caller, named));
-        let whose = whose::admit(known.as_ref(), caller, named.as_ref()).map_err(|_| foreign())?;
+        let whose = owner::admit(known.as_ref(), caller, named.as_ref()).map_err(|_| foreign())?;
         self.refuse_blocked(caller, &whose.user_id)?;
         Ok(Party {
             caller: caller.clone(),
@@ -163,10 +163,10 @@ impl Host for VoiceHost {
         conversation: &ConversationRef,
         named: Option<&str>,
     ) -> UserId {
-        let whose = Whose::of(&conversation.user_id);
+        let whose = ConversationOwner::of(&conversation.user_id);
         let named = named.map(|named| self.user(caller, named));
         let user_id = named.unwrap_or_else(|| whose.user_id.clone());
-        Whose { user_id, ..whose }.ledger_user()
+        ConversationOwner { user_id, ..whose }.ledger_user()
     }
 
     fn crowded(&self, kind: PartyKind) -> String {
@@ -174,7 +174,7 @@ impl Host for VoiceHost {
     }
 
     fn user_of(&self, conversation: &ConversationRef) -> UserId {
-        Whose::of(&conversation.user_id).user_id
+        ConversationOwner::of(&conversation.user_id).user_id
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{AdmittedCall, AnswerRequest, Input, News, Output, StoreProblem};
 use windlass_session::limits::Limits;
-use windlass_session::said::KeptState;
+use windlass_session::log_text::KeptState;
 use windlass_store::command::{AnswerVerdict, Command, NewLeg, OpenQuestion, Reply, Request, Run};
 use windlass_store::{
     AttemptNumber, Batch, Beginner, ConversationRef, Effect, Entry, EntryEvent, EntryNumber,

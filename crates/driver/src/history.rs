@@ -3,7 +3,7 @@
 
 use crate::ledger::Ledger;
 use std::collections::BTreeMap;
-use windlass_session::said::{self, KeptState, Said};
+use windlass_session::log_text::{self, KeptState, Said};
 use windlass_session::saved::{Began, Saved};
 use windlass_store::command::{OpenQuestion, Resumed};
 use windlass_store::{
@@ -78,7 +78,7 @@ pub fn find(
             unheard_questions,
             at_work,
             state: KeptState::of_log(&log),
-            warned_models: said::warned_models(&log),
+            warned_models: log_text::warned_models(&log),
             standing: conversation.standing,
             ..Began::default()
         },
@@ -109,7 +109,7 @@ pub fn resumed(ledger: &dyn Ledger, of: &ConversationRef, resumed: Resumed, save
             unheard_questions,
             at_work,
             state: KeptState::of_log(&resumed.log),
-            warned_models: said::warned_models(&resumed.log),
+            warned_models: log_text::warned_models(&resumed.log),
             standing: resumed.conversation.standing,
             ..Began::default()
         },

@@ -6,7 +6,7 @@ use crate::tail::Tail;
 use std::collections::{HashMap, VecDeque};
 use std::task::Context;
 use windlass_session::io::{News, StandingNews};
-use windlass_session::said::{KeptState, TicketReply};
+use windlass_session::log_text::{KeptState, TicketReply};
 use windlass_store::log::EffectChange;
 use windlass_store::{
     AttemptNumber, ConversationRef, Effect, EffectState, Entry, EntryEvent, EntryNumber, LegRef,
@@ -53,7 +53,7 @@ enum Knowledge {
     /// The session did this itself.
     Own,
     /// A reply will tell whether it is the session's own.
-    NotYet,
+    Undetermined,
     News,
 }
 
@@ -168,7 +168,7 @@ impl LogReader {
                 EntryEvent::Effect(change) if told.contains(&change.effect_id) => {}
                 EntryEvent::Effect(change) => match self.knows(number, change) {
                     Knowledge::Own => {}
-                    Knowledge::NotYet => {
+                    Knowledge::Undetermined => {
                         self.forget_told();
                         self.read_standing(store, &mut news);
                         return Ok(news);
@@ -261,7 +261,7 @@ impl LogReader {
         match own.state {
             OwnState::Running => Knowledge::Own,
             OwnState::Recording if change.state == EffectState::Running => Knowledge::Own,
-            OwnState::Recording => Knowledge::NotYet,
+            OwnState::Recording => Knowledge::Undetermined,
             OwnState::Recorded(last) if number <= last => Knowledge::Own,
             OwnState::Recorded(_) => Knowledge::News,
         }

@@ -47,7 +47,7 @@ const NO_TOKEN: Hash = [0; 32];
 pub enum LegStart {
     New(NewLeg, Beginner),
     /// A new leg that no client can resume.
-    Passing(Beginner),
+    NonResumable(Beginner),
     /// A leg that the ledger has already.
     Resumed,
 }
@@ -117,7 +117,7 @@ impl CallDriver {
         }
         match start {
             LegStart::New(leg, beginner) => driver.attach(leg, beginner),
-            LegStart::Passing(beginner) => {
+            LegStart::NonResumable(beginner) => {
                 let leg = NewLeg {
                     leg: session,
                     mode: identity.mode,

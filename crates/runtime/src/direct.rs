@@ -132,7 +132,7 @@ impl DirectSession {
             limits: session.limits.clone(),
             world: request.world,
             shared: request.shared.clone(),
-            start: LegStart::Passing(place.beginner),
+            start: LegStart::NonResumable(place.beginner),
             questions: Vec::new(),
             after: Some(place.after),
         });

@@ -23,7 +23,7 @@ pub(crate) enum Produced {
     /// A transcript of spoken words. Their message may be over already.
     Transcript,
     /// Words that were heard before, and that the provider only now attributes to an answer.
-    Earlier,
+    ConfirmedLater,
 }
 
 #[derive(Debug, Default)]
@@ -253,7 +253,7 @@ impl Answers {
             Produced::Words => Some(self.messages.produced()),
             Produced::Calls => Some(self.messages.called()),
             Produced::Transcript => self.messages.transcribed(),
-            Produced::Earlier => None,
+            Produced::ConfirmedLater => None,
         }
     }
 

@@ -2,9 +2,9 @@
 
 use crate::client::{ClientEvent, ClientUpdate};
 use crate::event::{EndReason, SessionEvent};
+use crate::log_text::{KeptState, TicketReply};
 use crate::model::{ConnectionEvent, ModelCommand, ModelEvent, RequestEvent};
 pub use crate::policy::{AdmittedCall, EffectRun};
-use crate::said::{KeptState, TicketReply};
 use crate::saved::Began;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -144,10 +144,10 @@ pub(crate) fn settled_of(effect: &Effect, turn: u64, step: &Step) -> Settled {
 }
 
 /// The outcome of an effect, as the model reads it again.
-pub(crate) fn told_again(effect: &Effect, turn: u64, step: &Step) -> Settled {
+pub(crate) fn replayed_with_note(effect: &Effect, turn: u64, step: &Step) -> Settled {
     let mut settled = settled_of(effect, turn, step);
     if effect.state == EffectState::Done {
-        settled.note = Some(confirm::told_again(effect).into());
+        settled.note = Some(confirm::replay_note(effect).into());
     }
     settled
 }

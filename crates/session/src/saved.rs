@@ -3,8 +3,8 @@
 
 use crate::client::MessageKey;
 use crate::event::TurnSummary;
+use crate::log_text::{KeptState, Said};
 use crate::policy::SavedLoops;
-use crate::said::{KeptState, Said};
 use crate::state::PendingEnd;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

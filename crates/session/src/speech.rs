@@ -5,8 +5,8 @@
 use crate::client::{Citation, ClientUpdate, Image, MessageKey};
 use crate::event::SessionEvent;
 use crate::io::Output;
+use crate::log_text::{Said, SaidCall};
 use crate::model::{Role, TranscriptEntry};
-use crate::said::{Said, SaidCall};
 use crate::state::ApplicationState;
 use crate::step::Step;
 use serde_json::{Map, Value};

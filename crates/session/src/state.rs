@@ -2,7 +2,7 @@
 //! trail.
 
 use crate::event::StateChange;
-use crate::said::{KeptState, Said};
+use crate::log_text::{KeptState, Said};
 use crate::time::Timestamp;
 use crate::values::Values;
 use crate::values_apart::MALFORMED;

@@ -10,12 +10,12 @@ use crate::event::{EndReason, SessionEvent, StateChange, TurnSummary};
 use crate::facts::{Slot, shorten};
 use crate::io::Output;
 use crate::link::Link;
+use crate::log_text::{KeptState, PREFACE, Said, SaidCall, SaidResult, TicketReply};
 use crate::model::{
     AnswerBatching, HistoryEntry, LostReason, ModelCommand, ModelToolResponse, Role, Usage,
 };
 use crate::policy::{LoopHistory, Settled, Verdict};
 use crate::projection::{project, result_text};
-use crate::said::{KeptState, PREFACE, Said, SaidCall, SaidResult, TicketReply};
 use crate::saved::{OpenTurn, SAVED_VERSION, Saved, SpentTurn, WaitingText};
 use crate::speech::{Speech, Words};
 use crate::state::StateController;
@@ -132,7 +132,7 @@ impl Talk {
         }
         if self.turns.is_idle() {
             self.step.heard_provider();
-            self.turns.words_alone();
+            self.turns.unattributed_transcript();
         } else {
             self.model_output(Produced::Transcript);
         }
@@ -167,7 +167,7 @@ impl Talk {
             return;
         }
         if let Some(words) = self.turns.take_words_alone() {
-            self.model_output(Produced::Earlier);
+            self.model_output(Produced::ConfirmedLater);
             self.turns.heard_words_alone(&words);
         }
         self.link.proved();

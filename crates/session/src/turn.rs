@@ -125,7 +125,7 @@ pub(crate) struct Turns {
     /// The model is in the middle of a message, which may outlive its turn.
     is_speaking: bool,
     /// A transcript of the model came outside any turn: of a new answer, or of the rest of one that is over.
-    words_alone: Option<WordsAlone>,
+    unattributed_transcript: Option<UnattributedTranscript>,
     /// Blocks that were made, or are being made, in this session.
     blocks_made: u32,
 }
@@ -147,7 +147,7 @@ struct Continued {
 
 /// Words of the model whose turn is not known.
 #[derive(Debug, Default)]
-pub(crate) struct WordsAlone {
+pub(crate) struct UnattributedTranscript {
     /// The model was given an answer to speak of only after these words.
     is_more_owed: bool,
 }
@@ -324,7 +324,7 @@ impl Turns {
         } else {
             Some(self.begin(now))
         };
-        self.words_alone = None;
+        self.unattributed_transcript = None;
         self.is_speaking = true;
         if let Some(turn) = &mut self.current {
             turn.heard_model = true;
@@ -355,7 +355,7 @@ impl Turns {
                 turn: number,
                 is_next: !self.is_speaking,
             });
-            if let Some(words) = &mut self.words_alone {
+            if let Some(words) = &mut self.unattributed_transcript {
                 words.is_more_owed = true;
             }
         }
@@ -420,15 +420,17 @@ impl Turns {
         turn.is_some_and(|turn| turn.goes_on(interrupted).is_some())
     }
 
-    pub(crate) fn words_alone(&mut self) {
+    pub(crate) fn unattributed_transcript(&mut self) {
         let unspoken = self.continues.is_some_and(|continued| !continued.is_next);
         self.is_speaking = true;
-        self.words_alone.get_or_insert_default().is_more_owed |= unspoken;
+        self.unattributed_transcript
+            .get_or_insert_default()
+            .is_more_owed |= unspoken;
     }
 
     /// The words that came alone belonged to the turn that goes on now. The model has still to speak of the answers that it was given
     /// after them.
-    pub(crate) fn heard_words_alone(&mut self, words: &WordsAlone) {
+    pub(crate) fn heard_words_alone(&mut self, words: &UnattributedTranscript) {
         if let Some(turn) = self.current.as_mut().filter(|_| words.is_more_owed) {
             turn.owed = Some(Owed {
                 turn: turn.number,
@@ -439,8 +441,10 @@ impl Turns {
     }
 
     /// Takes the words whose turn was not known until now.
-    pub(crate) fn take_words_alone(&mut self) -> Option<WordsAlone> {
-        self.words_alone.take().filter(|_| self.current.is_none())
+    pub(crate) fn take_words_alone(&mut self) -> Option<UnattributedTranscript> {
+        self.unattributed_transcript
+            .take()
+            .filter(|_| self.current.is_none())
     }
 
     /// The turn whose counters go on if the user began no new one: the turn of a late result, and any turn that was wound up, since a
@@ -460,7 +464,7 @@ impl Turns {
         self.last_number += 1;
         self.earlier = None;
         self.continues = None;
-        self.words_alone = None;
+        self.unattributed_transcript = None;
         let history = std::mem::take(&mut self.spare).renewed();
         self.current = Some(Turn::new(self.last_number, now, history));
         self.last_number

@@ -3,7 +3,7 @@
 
 use crate::event::StateChange;
 use crate::limits::Limits;
-use crate::said::{KeptState, Said};
+use crate::log_text::{KeptState, Said};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;

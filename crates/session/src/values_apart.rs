@@ -3,7 +3,7 @@
 
 use crate::event::SessionEvent;
 use crate::limits::Limits;
-use crate::said::KeptState;
+use crate::log_text::KeptState;
 use crate::values::Values;
 use std::sync::Arc;
 use windlass_store::command::ValuesEntry;

@@ -8,7 +8,7 @@ use crate::world::World;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use windlass_session::event::SessionEvent;
-use windlass_session::said::{KeptState, Said};
+use windlass_session::log_text::{KeptState, Said};
 use windlass_store::{Entry, EntryNumber, LegRef};
 use windlass_tool::intent::Intent;
 

@@ -190,7 +190,7 @@ impl World {
             model: "model".into(),
             estimate: None,
             started_unix_ms: self.processes[process].clock.unix_ms(),
-            history: windlass_session::said::history(&found.log, None, 8_000),
+            history: windlass_session::log_text::history(&found.log, None, 8_000),
             last_call: found.last_call,
             can_ask,
             can_ask_input: false,

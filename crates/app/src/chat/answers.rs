@@ -6,7 +6,7 @@ use super::record::TurnRecord;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_runtime::text::ui_stream;
-use windlass_session::said::Said;
+use windlass_session::log_text::Said;
 use windlass_store::{
     ConversationRef, Entry, EntryNumber, NewEntry, QuestionNumber, Store, StoreUnavailable,
 };

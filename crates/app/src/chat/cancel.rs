@@ -1,7 +1,7 @@
 //! Stops a user's calls without a socket: finds the session of the conversation that has the call, and checks the caller. Knows no
 //! HTTP; the session decides which calls may be stopped.
 
-use super::whose::Whose;
+use super::owner::ConversationOwner;
 use super::{ChatHost, ChatRefusal, unavailable};
 use crate::users;
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl ChatHost {
             None => {
                 let known = self.conversations.known(&caller.tenant, &id);
                 let known = known.map_err(unavailable)?.ok_or(ChatRefusal::Unknown)?;
-                Whose::of(&known.user_id)
+                ConversationOwner::of(&known.user_id)
             }
         };
         let admitted = whose.admits(caller, named.as_ref());

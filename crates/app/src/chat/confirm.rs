@@ -4,9 +4,9 @@
 use super::answers::{KnownKey, confirmation, confirmation_entry, key_entry, recall_key};
 use super::conversation::{AnswerClaim, Confirmation, Conversation, Delivery, Message};
 use super::delivery::question_of;
-use super::held::{SessionMaker, SessionRequest};
+use super::owner::ConversationOwner;
 use super::remote::is_remote;
-use super::whose::Whose;
+use super::session_cache::{SessionMaker, SessionRequest};
 use super::{ChatHost, ChatRefusal, approval_of, broken, refuse_blocked, unavailable};
 use crate::clock::UserZone;
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ impl ChatHost {
         let tenant = &caller.tenant;
         let known = self.conversations.known(tenant, id).map_err(unavailable)?;
         let known = known.ok_or(ChatRefusal::Unknown)?;
-        let whose = Whose::of(&known.user_id);
+        let whose = ConversationOwner::of(&known.user_id);
         let reference = whose.reference(tenant, id);
         let own = question_of(&reference, &whose, store, caller, None, &given.token);
         let (question, is_own) = match own.map_err(unavailable)? {

@@ -1,8 +1,8 @@
 //! One conversation that the server holds: its owner, whether a turn of it runs, and the turns that can be heard again. The store has
 //! its contents. Knows no model and no HTTP.
 
+use super::owner::ConversationOwner;
 use super::record::{TurnReader, TurnRecord, TurnWriter};
-use super::whose::Whose;
 use crate::clock;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ const NAME_BYTES: usize = 256;
 
 pub(crate) struct Conversation {
     pub(crate) reference: ConversationRef,
-    pub(crate) whose: Whose,
+    pub(crate) whose: ConversationOwner,
     /// Taken for the length of a turn.
     turn: tokio::sync::Mutex<()>,
     /// How many sessions have still to end whose turns are over.
@@ -188,7 +188,11 @@ pub(crate) struct Delivery {
 
 impl Conversation {
     /// `told` is the client's own account of the conversation, for a log that has nothing of it.
-    pub(super) fn new(reference: ConversationRef, whose: Whose, told: Vec<HistoryEntry>) -> Self {
+    pub(super) fn new(
+        reference: ConversationRef,
+        whose: ConversationOwner,
+        told: Vec<HistoryEntry>,
+    ) -> Self {
         Self {
             reference,
             whose,
@@ -627,7 +631,7 @@ mod tests {
             conversation_id: ConversationId::new("c"),
             user_id: UserId::new("u"),
         };
-        let whose = Whose {
+        let whose = ConversationOwner {
             owner: None,
             user_id: UserId::new("u"),
         };

@@ -1,7 +1,7 @@
 //! The conversations in memory, bounded in bytes and in time, and the way to those that only the store has. Knows no model and no HTTP.
 
 use super::conversation::Conversation;
-use super::whose::{Foreign, Whose, admit};
+use super::owner::{ConversationOwner, Foreign, admit};
 use crate::clock;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -193,7 +193,7 @@ impl Conversations {
         &self,
         tenant: &TenantId,
         id: &ConversationId,
-        whose: Whose,
+        whose: ConversationOwner,
         told: Vec<HistoryEntry>,
     ) -> Arc<Conversation> {
         let reference = whose.reference(tenant, id);

@@ -3,8 +3,8 @@
 
 use super::answers::approval_of;
 use super::conversation::{Delivery, Message};
+use super::owner::ConversationOwner;
 use super::request::{ApprovalAnswer, RequestKind};
-use super::whose::Whose;
 use serde_json::{Value, json};
 use windlass_runtime::caller::Caller;
 use windlass_runtime::text::{Consent, TurnInput, UserInput};
@@ -19,7 +19,7 @@ use windlass_tool::sensitive::Sensitive;
 /// The approval request of a token, if the caller may answer it. A caller that may not learns nothing.
 pub(super) fn question_of(
     reference: &ConversationRef,
-    whose: &Whose,
+    whose: &ConversationOwner,
     store: &dyn Store,
     caller: &Caller,
     named: Option<&UserId>,
@@ -130,7 +130,7 @@ pub(super) fn wanted(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_session::said::Said;
+    use windlass_session::log_text::Said;
 
     #[test]
     fn an_entry_that_says_who_was_asked_is_no_words_of_a_session() {

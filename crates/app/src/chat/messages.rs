@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use windlass_session::client::{Citation, Image, MessageKey};
+use windlass_session::log_text::{Said, TicketReply};
 use windlass_session::model::Role;
-use windlass_session::said::{Said, TicketReply};
 use windlass_store::{Entry, EntryEvent, EntryNumber, Question, QuestionState};
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::error::ErrorType;

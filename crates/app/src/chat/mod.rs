@@ -9,8 +9,8 @@ mod confirm;
 pub(crate) mod conversation;
 pub(crate) mod conversations;
 mod delivery;
-pub(crate) mod held;
 mod messages;
+pub(crate) mod owner;
 pub(crate) mod picture;
 pub(crate) mod picture_files;
 pub(crate) mod reading;
@@ -18,13 +18,13 @@ pub(crate) mod record;
 pub(crate) mod remote;
 pub(crate) mod remote_keys;
 pub(crate) mod request;
+pub(crate) mod session_cache;
 pub(crate) mod single;
 mod sink;
 mod standing;
 pub(crate) mod tasks;
 mod ticket_reply;
 pub(crate) mod view;
-pub(crate) mod whose;
 
 use crate::clock::{self, UserZone};
 use crate::crowding;
@@ -40,19 +40,19 @@ pub(crate) use confirm::GivenAnswer;
 use conversation::{Claim, Confirmation, Conversation, Delivery, Message, RecordedEnd};
 use conversations::{Conversations, Entered, NoEntry};
 use delivery::{question_of, wanted};
-use held::{HeldSession, SessionMaker, SessionRequest};
+use owner::{ConversationOwner, Foreign};
 use picture::PictureLimits;
 use picture_files::PictureFiles;
 use record::{TurnReader, TurnRecord};
 use remote_keys::RunningKeys;
 use request::{ChatRequest, RequestKind};
+use session_cache::{HeldSession, SessionMaker, SessionRequest};
 use single::{Completing, Counted};
 use sink::ChatSink;
 pub(crate) use standing::WantedRevocation;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use whose::{Foreign, Whose};
 use windlass_driver::Ledger;
 use windlass_provider::log::Image;
 use windlass_runtime::audit::Audit;
@@ -287,7 +287,7 @@ impl ChatHost {
         caller: &Caller,
         served: &UserId,
         client_id: ClientId,
-        whose: &Whose,
+        whose: &ConversationOwner,
     ) -> Result<SessionMaker, ChatRefusal> {
         let world = self
             .world

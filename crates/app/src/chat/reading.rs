@@ -3,8 +3,8 @@
 
 use super::conversations::Conversations;
 use super::messages::{AskedApproval, Line, ShownMessage, Surroundings, messages};
+use super::owner::ConversationOwner;
 use super::view::question_json;
-use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, unavailable};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,7 +89,7 @@ pub(crate) enum NotDeleted {
 
 /// A conversation that its caller may read.
 struct OwnConversation {
-    whose: Whose,
+    whose: ConversationOwner,
     reference: ConversationRef,
     known: Conversation,
 }
@@ -251,7 +251,7 @@ impl ChatHost {
         // A conversation that began a moment ago is in memory before it is in the store.
         let whose = match conversations.get(&caller.tenant, id) {
             Some(held) => held.whose.clone(),
-            None => Whose::of(&read()?.ok_or(ChatRefusal::Unknown)?.user_id),
+            None => ConversationOwner::of(&read()?.ok_or(ChatRefusal::Unknown)?.user_id),
         };
         let admitted = whose.admits(caller, None);
         admitted.map_err(|_| ChatRefusal::Unknown)?;

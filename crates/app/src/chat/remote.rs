@@ -4,8 +4,8 @@
 
 use super::answers::{KnownKey, key_entry, known_key};
 use super::conversation::Message;
+use super::owner::ConversationOwner;
 use super::remote_keys::RunningKey;
-use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, broken, refuse_blocked, unavailable};
 use crate::clock::{self, UserZone};
 use crate::toolbox::ModeTools;
@@ -111,7 +111,7 @@ impl ChatHost {
         let caller = &call.caller;
         let (user_id, world) = self.world.of_user(caller, None);
         refuse_blocked(&user_id, world.as_ref())?;
-        let whose = Whose::begun_by(caller, Some(&user_id));
+        let whose = ConversationOwner::begun_by(caller, Some(&user_id));
         let id = match &call.asked {
             Some((id, _)) => id.clone(),
             None => conversation_of(signer, &whose, &call).map_err(|error| broken(&error))?,
@@ -272,7 +272,7 @@ impl ChatHost {
     /// The conversation of a request for an approval, as the caller would have it.
     pub(crate) fn remote_place(&self, caller: &Caller, id: &ConversationId) -> ConversationRef {
         let (user_id, _) = self.world.of_user(caller, None);
-        let whose = Whose::begun_by(caller, Some(&user_id));
+        let whose = ConversationOwner::begun_by(caller, Some(&user_id));
         whose.reference(&caller.tenant, id)
     }
 
@@ -307,14 +307,14 @@ impl ChatHost {
         &self,
         caller: &Caller,
         id: &ConversationId,
-    ) -> Result<Option<(Whose, ConversationRef)>, ChatRefusal> {
+    ) -> Result<Option<(ConversationOwner, ConversationRef)>, ChatRefusal> {
         if !is_remote(id) {
             return Ok(None);
         }
         let known = self.conversations.known(&caller.tenant, id);
         let known = known.map_err(unavailable)?;
         Ok(known.map(|known| {
-            let whose = Whose::of(&known.user_id);
+            let whose = ConversationOwner::of(&known.user_id);
             let reference = whose.reference(&caller.tenant, id);
             (whose, reference)
         }))
@@ -347,7 +347,7 @@ fn last_call(host: &ChatHost, reference: &ConversationRef) -> Result<CallNumber,
 /// conversation of its key, or else of its effect arguments. Every other call has its own.
 fn conversation_of(
     signer: &ClientKey,
-    whose: &Whose,
+    whose: &ConversationOwner,
     call: &RemoteCall,
 ) -> Result<ConversationId, ids::NoRandomness> {
     let tool = &call.tool;

@@ -2,8 +2,8 @@
 //! terminal's, which its caller holds. Knows no store of conversations.
 
 use super::asker::Asker;
-use super::held::{HeldSession, SessionMaker, SessionRequest};
-use super::whose::Whose;
+use super::owner::ConversationOwner;
+use super::session_cache::{HeldSession, SessionMaker, SessionRequest};
 use super::{ChatHost, ChatRefusal, broken, refuse_blocked, unavailable};
 use crate::clock::UserZone;
 use crate::crowding;
@@ -108,7 +108,7 @@ impl ChatHost {
         refuse_blocked(&user_id, world.as_ref())?;
         self.refuse_crowded(&caller.tenant, &beginner)?;
         let counted = self.completing.begin();
-        let whose = Whose::begun_by(&caller, Some(&user_id));
+        let whose = ConversationOwner::begun_by(&caller, Some(&user_id));
         let conversation_id = match conversation {
             Some(known) => known,
             None => ids::conversation_id().map_err(|error| broken(&error))?,
@@ -175,7 +175,7 @@ impl ChatHost {
         rights: Rights,
     ) -> Result<HeldSession, NoRandomness> {
         let toolbox = self.toolbox.load_full();
-        let whose = Whose {
+        let whose = ConversationOwner {
             owner: Some(client_id.clone()),
             user_id: user_id.clone(),
         };

@@ -1,7 +1,7 @@
 //! Standing approvals of a conversation for its client: their list, the offers in approval requests, and revoking without a socket.
 //! Knows no HTTP; the ledger decides which calls one covers.
 
-use super::whose::Whose;
+use super::owner::ConversationOwner;
 use super::{ChatHost, ChatRefusal, unavailable};
 use serde_json::Value;
 use windlass_runtime::caller::Caller;
@@ -70,7 +70,7 @@ impl ChatHost {
     /// The standing approvals of a conversation that belong to the caller and are valid now.
     pub(super) fn standing_of(
         &self,
-        whose: &Whose,
+        whose: &ConversationOwner,
         known: &Conversation,
         caller: &Caller,
     ) -> Vec<Value> {
@@ -99,10 +99,10 @@ impl ChatHost {
         &self,
         caller: &Caller,
         id: &ConversationId,
-    ) -> Result<(Whose, Conversation), ChatRefusal> {
+    ) -> Result<(ConversationOwner, Conversation), ChatRefusal> {
         let known = self.conversations.known(&caller.tenant, id);
         let known = known.map_err(unavailable)?.ok_or(ChatRefusal::Unknown)?;
-        let whose = Whose::of(&known.user_id);
+        let whose = ConversationOwner::of(&known.user_id);
         let admitted = whose.admits(caller, None);
         admitted.map_err(|_| ChatRefusal::Unknown)?;
         Ok((whose, known))
@@ -111,7 +111,7 @@ impl ChatHost {
 
 /// In a conversation without an owner, a standing approval belongs to its client alone.
 fn standing<'k>(
-    whose: &Whose,
+    whose: &ConversationOwner,
     known: &'k Conversation,
     caller: &Caller,
 ) -> impl Iterator<Item = &'k StandingApproval> + use<'k> {

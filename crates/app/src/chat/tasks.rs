@@ -1,7 +1,7 @@
 //! Tasks for their users: a list, one task, and stopping one. Knows the owner of a task; the ledger has its content.
 
+use super::owner::ConversationOwner;
 use super::view::knows;
-use super::whose::Whose;
 use super::{ChatHost, ChatRefusal, unavailable};
 use crate::tasks::{cancel, task_json, whole_task_json};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ impl ChatHost {
             Some(id) => {
                 let known = self.conversations.known(&caller.tenant, id);
                 let known = known.map_err(unavailable)?.ok_or(ChatRefusal::Unknown)?;
-                let admitted = Whose::of(&known.user_id).admits(caller, None);
+                let admitted = ConversationOwner::of(&known.user_id).admits(caller, None);
                 admitted.map_err(|_| ChatRefusal::Unknown)?;
                 known.user_id
             }
@@ -119,7 +119,7 @@ impl ChatHost {
         let (reference, effect) = found
             .filter(|(_, effect)| effect.task.is_some())
             .ok_or(ChatRefusal::Unknown)?;
-        let whose = Whose::of(&reference.user_id);
+        let whose = ConversationOwner::of(&reference.user_id);
         let is_own = whose.admits(caller, None).is_ok();
         match is_own && knows(&whose, &reference, conversation) {
             true => Ok((reference, effect)),

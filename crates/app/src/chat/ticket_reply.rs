@@ -6,7 +6,7 @@ use crate::handovers::{HandoverDesk, Ticket};
 use std::sync::Arc;
 use tokio::sync::watch;
 use windlass_runtime::ids;
-use windlass_session::said::{Said, TicketReply};
+use windlass_session::log_text::{Said, TicketReply};
 use windlass_store::command::{Command, NewLeg, Reply};
 use windlass_store::{Batch, ConversationRef, Epoch, LegRef, NewEntry, StoreUnavailable};
 use windlass_tool::id::{ClientId, SessionId};

@@ -1,6 +1,6 @@
 //! The states of effects, and waiting approval requests, for their client. Knows the JSON of these answers, and no session.
 
-use super::whose::Whose;
+use super::owner::ConversationOwner;
 use super::{ChatHost, ChatRefusal, unavailable};
 use serde_json::{Value, json};
 use windlass_runtime::caller::Caller;
@@ -25,7 +25,7 @@ impl ChatHost {
             .effect(&caller.tenant, effect_id)
             .map_err(unavailable)?;
         let (reference, effect) = found.ok_or(ChatRefusal::Unknown)?;
-        let whose = Whose::of(&reference.user_id);
+        let whose = ConversationOwner::of(&reference.user_id);
         let admitted = whose.admits(caller, None);
         if admitted.is_err() || !knows(&whose, &reference, conversation) {
             return Err(ChatRefusal::Unknown);
@@ -35,7 +35,11 @@ impl ChatHost {
 }
 
 /// Whether the caller shows that it knows the conversation, where that knowledge makes the conversation its own.
-pub(super) fn knows(whose: &Whose, reference: &ConversationRef, named: Option<&str>) -> bool {
+pub(super) fn knows(
+    whose: &ConversationOwner,
+    reference: &ConversationRef,
+    named: Option<&str>,
+) -> bool {
     let id = reference.conversation_id.as_str();
     match named {
         Some(named) => named == id,

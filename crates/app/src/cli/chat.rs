@@ -5,7 +5,7 @@ use super::line_editor::{Lines, Typed};
 use super::question::{details, is_yes, reason as reason_of};
 use super::signals::{Interrupt, Terminate};
 use super::{ChatArguments, flags, load_config, roles};
-use crate::chat::held::HeldSession;
+use crate::chat::session_cache::HeldSession;
 use crate::chat::{ChatHost, ChatRefusal};
 use crate::clock;
 use crate::failure::Failure;

@@ -5,8 +5,8 @@ use super::bodies::{self, Unread};
 use super::chat::error;
 use super::peer::Peer;
 use super::{ServerState, exceeded, typed};
+use crate::chat::owner::ConversationOwner;
 use crate::chat::request;
-use crate::chat::whose::Whose;
 use crate::world::SharedWorld;
 use axum::body::Body;
 use axum::extract::{Path, Request, State as Extract};
@@ -196,7 +196,7 @@ fn asker_of(effect: &Effect, conversation: &ConversationRef) -> SessionIdentity 
         client_id: ClientId::new("callback"),
         session_id: effect.leg.clone(),
         tenant: conversation.tenant.clone(),
-        user_id: Whose::of(&conversation.user_id).user_id,
+        user_id: ConversationOwner::of(&conversation.user_id).user_id,
         rights: Rights::Anonymous,
         conversation_id: conversation.conversation_id.clone(),
         mode: Mode::Text,

@@ -6,8 +6,8 @@ use windlass_driver::Ledger;
 use windlass_driver::history::{self, Found};
 use windlass_provider::log::{Arguments, Call, Entry as LogEntry, Image, TextPiece, own_call_id};
 use windlass_session::client::MessageKey;
+use windlass_session::log_text::{KeptState, Said};
 use windlass_session::model::{ModelToolResponse, Role};
-use windlass_session::said::{KeptState, Said};
 use windlass_session::saved::{Began, SpentTurn};
 use windlass_store::command::OpenQuestion;
 use windlass_store::{

@@ -22,8 +22,8 @@ use windlass_provider::log::{AppendError, ConversationLog, Entry, Image};
 use windlass_session::client::{CancelOutcome, CancelWay, ClientEvent, ClientUpdate, MessageKey};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{Input, Output};
+use windlass_session::log_text::Said;
 use windlass_session::model::{HistoryEntry, ModelCommand, RequestEvent, Usage};
-use windlass_session::said::Said;
 use windlass_session::saved::{Began, SpentTurn};
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
@@ -198,7 +198,7 @@ impl TextSession {
             limits,
             world: world.clone(),
             shared,
-            start: LegStart::Passing(beginner),
+            start: LegStart::NonResumable(beginner),
             questions: past.questions,
             after: past.read_to,
         });

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use windlass_provider::answer::{AnswerLimits, AnswerPiece, Ending};
 use windlass_provider::log::{ConversationLog, Window};
 use windlass_provider::request::ToolUse;
-use windlass_session::said::Said;
+use windlass_session::log_text::Said;
 use windlass_store::{Entry, EntryNumber, LegNumber, NewEntry};
 use windlass_tool::id::SessionId;
 use windlass_tool::sensitive::Sensitive;

@@ -13,8 +13,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use windlass_driver::history::{self, Found};
 use windlass_session::client::ErrorCode;
+use windlass_session::log_text::{self, Said};
 use windlass_session::model::HistoryEntry;
-use windlass_session::said::{self, Said};
 use windlass_session::saved::Saved;
 use windlass_store::command::{Command, NewLeg, Reply, Resumed};
 use windlass_store::{
@@ -27,11 +27,11 @@ use windlass_tool::sensitive::Sensitive;
 const ENTRIES_MAX: usize = 10_000;
 
 /// The destination of a `start`.
-pub(super) enum Led {
+pub(super) enum StartOutcome {
     /// A running session of this process.
-    Back(Arc<LiveLeg>),
+    Reattach(Arc<LiveLeg>),
     /// A session that begins here, or is resumed here.
-    Here(Box<Prepared>),
+    Begin(Box<Prepared>),
 }
 
 /// The parts of a session that begins.
@@ -47,7 +47,7 @@ pub(super) struct Prepared {
     pub(super) account: Vec<NewEntry>,
 }
 
-pub(super) type Beginning = Pin<Box<dyn Future<Output = Result<Led, Refusal>> + Send>>;
+pub(super) type Beginning = Pin<Box<dyn Future<Output = Result<StartOutcome, Refusal>> + Send>>;
 
 /// Begins a new session, if there is room for one.
 pub(super) async fn begin(
@@ -55,7 +55,7 @@ pub(super) async fn begin(
     standing: Standing,
     caller: Caller,
     mut start: Start,
-) -> Result<Led, Refusal> {
+) -> Result<StartOutcome, Refusal> {
     let party = service.host.admit(&caller, &start)?;
     let slot = match service.resumable.clear(&party.conversation) {
         Some(Held { slot, .. }) => slot,
@@ -70,7 +70,7 @@ pub(super) async fn begin(
     if let Some(found) = &found {
         session.last_call = found.last_call;
         let bytes_max = session.limits.transcript_characters_max;
-        session.history = said::history(&found.log, None, bytes_max);
+        session.history = log_text::history(&found.log, None, bytes_max);
     }
     if session.history.is_empty() {
         account = told.iter().enumerate().map(account_entry).collect();
@@ -94,7 +94,7 @@ pub(super) async fn begin(
         account,
     };
     let prepared = prepared(&service, party, admission, beginnings);
-    Ok(Led::Here(Box::new(prepared)))
+    Ok(StartOutcome::Begin(Box::new(prepared)))
 }
 
 /// Opens the conversation, after everything that is still to be written to it, and reads its contents.
@@ -176,13 +176,13 @@ pub(super) async fn resume(
     caller: Caller,
     token: Sensitive<String>,
     start: Start,
-) -> Result<Led, Refusal> {
+) -> Result<StartOutcome, Refusal> {
     let token_hash = token_hash(token.expose());
     loop {
         match service.resumable.find(&token_hash) {
             Known::Live(live) => {
                 admitted(&service, &caller, &start, &live.leg, &live.conversation, 0)?;
-                return Ok(Led::Back(live));
+                return Ok(StartOutcome::Reattach(live));
             }
             // An error means that the other resumption has ended.
             Known::Resuming(mut end) => drop(end.changed().await),
@@ -190,7 +190,7 @@ pub(super) async fn resume(
                 let prepared =
                     take_over(&service, &standing, caller, token, token_hash, start).await?;
                 drop::<Resuming<'_>>(resuming);
-                return Ok(Led::Here(Box::new(prepared)));
+                return Ok(StartOutcome::Begin(Box::new(prepared)));
             }
         }
     }
@@ -277,7 +277,7 @@ fn resumed_session(
     let found = history::resumed(&*service.shared.ledger, &party.conversation, resumed, saved);
     let session = &mut admission.session;
     let bytes_max = session.limits.transcript_characters_max;
-    session.history = said::history(&found.log, Some((&leg.leg, open_from)), bytes_max);
+    session.history = log_text::history(&found.log, Some((&leg.leg, open_from)), bytes_max);
     session.last_call = found.last_call;
     let beginnings = Beginnings {
         slot,

@@ -2,7 +2,7 @@
 //! of their ends by the ledger's log, as soon as they are there. Decides nothing.
 
 use super::Calls;
-use super::decisions::untold;
+use super::decisions::undelivered_outcome;
 use crate::event::{CallRecord, SessionEvent};
 use crate::facts::Slot;
 use crate::talk::Talk;
@@ -34,7 +34,7 @@ impl Calls {
     /// Awaits effects that are at work, and whose ends no other session tells: this one's model and client hear of them.
     pub(crate) fn await_ends(&mut self, effects: Vec<Effect>, talk: &mut Talk) {
         for effect in effects {
-            let slot = untold(&effect, talk.turns.last_number(), talk).slot;
+            let slot = undelivered_outcome(&effect, talk.turns.last_number(), talk).slot;
             self.await_end(effect.effect_id, slot);
         }
     }
@@ -75,7 +75,7 @@ impl Calls {
 
     /// Tells this session's client and model how an effect ended.
     pub(super) fn tell_known_end(&mut self, effect: &Effect, slot: Slot, talk: &mut Talk) {
-        let answer = untold(effect, slot.turn, talk);
+        let answer = undelivered_outcome(effect, slot.turn, talk);
         let response: &Arc<ToolResponse> = &answer.settled.response;
         let record = CallRecord::new(slot, response, Some(effect.effect_id.clone()));
         talk.step.event(SessionEvent::CallSettled(record));

@@ -355,7 +355,7 @@ impl Calls {
         match (effect.state, call.failed.take()) {
             (EffectState::Unknown | EffectState::Done, Some(mut failed)) => {
                 talk.step.clear(Deadline::Retry(call.number()));
-                heed_ledger(&call, &mut failed, &effect, talk);
+                apply_ledger_state(&call, &mut failed, &effect, talk);
                 self.conclude(call, *failed, talk);
             }
             (_, failed) => {
@@ -499,7 +499,7 @@ impl Calls {
         let Reply::Recorded(effect) = *reply else {
             return self.conclude(call, concluded, talk);
         };
-        heed_ledger(&call, &mut concluded, &effect, talk);
+        apply_ledger_state(&call, &mut concluded, &effect, talk);
         self.conclude(call, concluded, talk);
     }
 
@@ -802,7 +802,7 @@ fn intents_of(result: &HandlerResult) -> &[Intent] {
 }
 
 /// The ledger may know more of an effect than one attempt says.
-fn heed_ledger(call: &Call, concluded: &mut Concluded, effect: &Effect, talk: &Talk) {
+fn apply_ledger_state(call: &Call, concluded: &mut Concluded, effect: &Effect, talk: &Talk) {
     let own = outcome_of(&concluded.response);
     let is_accepted = matches!(own, AttemptOutcome::Accepted { .. });
     match effect.state {

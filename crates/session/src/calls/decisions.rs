@@ -162,7 +162,7 @@ impl Calls {
             reply if call.is_approved() => self.end_approved(call, reply, talk),
             Reply::Ask(asked) => self.ask(call, *asked, talk),
             Reply::Replay(effect) => {
-                let settled = ledger::told_again(&effect, turn, &talk.step);
+                let settled = ledger::replayed_with_note(&effect, turn, &talk.step);
                 self.note_accepted(&effect.effect_id, call.slot(), &settled.response);
                 let rule = DuplicateRule::SameEffectFinished;
                 self.answer_known(call, settled, rule, talk);
@@ -694,7 +694,7 @@ impl Calls {
             // Any session that runs tells a task's end, whichever session asked for the task.
             let is_task = effect.task.is_some() && !effect.is_heard;
             if is_task && !is_told && talk.ending.is_running() {
-                let slot = untold(effect, talk.turns.last_number(), talk).slot;
+                let slot = undelivered_outcome(effect, talk.turns.last_number(), talk).slot;
                 self.tell_known_end(effect, slot, talk);
             }
         }
@@ -749,7 +749,7 @@ impl Calls {
                     self.approvals.on_earlier_approval(question, &effect, talk);
                 }
                 None => {
-                    let answer = untold(&effect, turn, talk);
+                    let answer = undelivered_outcome(&effect, turn, talk);
                     talk.keep_late(answer);
                 }
             }
@@ -761,7 +761,7 @@ impl Calls {
 }
 
 /// The answer about an effect whose end no model has heard. This session's model is told it, unless it asks before.
-pub(super) fn untold(effect: &Effect, turn: u64, talk: &mut Talk) -> CallAnswer {
+pub(super) fn undelivered_outcome(effect: &Effect, turn: u64, talk: &mut Talk) -> CallAnswer {
     let settled = ledger::settled_of(effect, turn, &talk.step);
     let config = &talk.step.config;
     let registry = &config.registry;

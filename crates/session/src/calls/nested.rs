@@ -2,8 +2,8 @@
 //! with their parent. The ledger's part and the run are those of any call.
 
 use super::decisions::{await_lease, consent_of, known_error};
-use super::families::Nesting;
 use super::open::{Call, Origin, Phase};
+use super::superseded_calls::Nesting;
 use super::{Calls, deduplicated, give_back};
 use crate::event::{CallRecord, DuplicateRule, SessionEvent};
 use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot, shorten};

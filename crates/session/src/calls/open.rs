@@ -1,8 +1,8 @@
 //! The open calls of a session, and attempts that run on without theirs. Knows where each call stands, and nothing of why it was
 //! admitted.
 
-use super::families::Nesting;
 use super::messages::Sayings;
+use super::superseded_calls::Nesting;
 use crate::config::SessionConfig;
 use crate::event::DuplicateRule;
 use crate::facts::{CallFacts, Delivered, HashedKey, Slot};

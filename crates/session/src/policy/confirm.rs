@@ -156,7 +156,7 @@ pub(crate) fn unknown(tool: &Tool, effect: &Effect) -> CallError {
 }
 
 /// The note for the model beside a result that is told again.
-pub(crate) fn told_again(effect: &Effect) -> String {
+pub(crate) fn replay_note(effect: &Effect) -> String {
     format!(
         "This was done before, at {}, with {}. Nothing further was done now.",
         rfc3339(effect.changed_at_unix_ms),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::{Input, News, RateDecision, StandingNews, StoreProblem};
+use windlass_session::log_text::TicketReply;
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent, TurnEndReason, Usage,
 };
-use windlass_session::said::TicketReply;
 use windlass_session::saved::Began;
 use windlass_store::command::{Refusal, Reply, Run};
 use windlass_store::log::LegRequest;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_session::event::SessionEvent;
 use windlass_session::limits::Limits;
-use windlass_session::said::{KeptState, Said};
+use windlass_session::log_text::{KeptState, Said};
 use windlass_session::{SetApart, ValuesApart};
 use windlass_store::{Entry, EntryNumber};
 use windlass_tool::handler::StateValues;

@@ -58,7 +58,7 @@ impl Watched {
             limits: session.limits.clone(),
             world,
             shared,
-            start: LegStart::Passing(Beginner::default()),
+            start: LegStart::NonResumable(Beginner::default()),
             questions: Vec::new(),
             after: Some(EntryNumber(0)),
         });

@@ -3,7 +3,7 @@
 use super::{ClientTask, Stage};
 use crate::client_protocol::{AudioMode, ServerMessage, Start};
 use crate::voice::Refusal;
-use crate::voice::beginning::{self, Beginning, Led, Prepared};
+use crate::voice::beginning::{self, Beginning, Prepared, StartOutcome};
 use crate::voice::running::Running;
 use std::task::{Context, Poll};
 use tokio::time::Instant;
@@ -47,11 +47,11 @@ impl ClientTask {
             return false;
         };
         match led {
-            Ok(Led::Back(live)) => {
+            Ok(StartOutcome::Reattach(live)) => {
                 self.client.audio = audio;
                 self.resumed = Some(live);
             }
-            Ok(Led::Here(prepared)) => {
+            Ok(StartOutcome::Begin(prepared)) => {
                 self.begin(*prepared, audio, now);
                 if let Some(reading) = self.client.socket().already_read() {
                     self.read(reading, now);

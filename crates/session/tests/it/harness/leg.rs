@@ -3,7 +3,7 @@
 use super::ledger::Ledger;
 use std::collections::BTreeMap;
 use windlass_session::io::{News, StandingNews};
-use windlass_session::said::KeptState;
+use windlass_session::log_text::KeptState;
 use windlass_session::session::Session;
 use windlass_session::time::Timestamp;
 use windlass_store::command::Reply;
@@ -35,7 +35,7 @@ enum Own {
 }
 
 /// An entry that cannot be told of before something else has come.
-struct NotYet;
+struct Undetermined;
 
 impl Leg {
     pub(super) fn new(
@@ -104,7 +104,7 @@ impl Leg {
         for entry in entries.unwrap() {
             match self.hear(&entry, ledger, &mut told) {
                 Ok(heard) => news.extend(heard),
-                Err(NotYet) => break,
+                Err(Undetermined) => break,
             }
             self.last_read = entry.number;
         }
@@ -122,7 +122,7 @@ impl Leg {
         entry: &Entry,
         ledger: &Ledger,
         told: &mut Vec<EffectId>,
-    ) -> Result<Option<News>, NotYet> {
+    ) -> Result<Option<News>, Undetermined> {
         Ok(match &entry.event {
             EntryEvent::Effect(change) if told.contains(&change.effect_id) => None,
             EntryEvent::Effect(change) => {
@@ -132,7 +132,7 @@ impl Leg {
                     Some((_, Own::Recording)) if change.state == EffectState::Running => {
                         return Ok(None);
                     }
-                    Some((_, Own::Recording)) => return Err(NotYet),
+                    Some((_, Own::Recording)) => return Err(Undetermined),
                     Some((_, Own::Recorded(last))) if entry.number <= *last => return Ok(None),
                     Some((_, Own::Recorded(_))) | None => {}
                 }

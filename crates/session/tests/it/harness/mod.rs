@@ -26,7 +26,7 @@ use windlass_session::event::EndReason;
 use windlass_session::io::{Input, Output, RateCharge, RateDecision};
 use windlass_session::journal::texts_of;
 use windlass_session::limits::Limits;
-use windlass_session::said::{self, KeptState, Said};
+use windlass_session::log_text::{self, KeptState, Said};
 use windlass_session::saved::{Began, Saved};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
@@ -146,7 +146,7 @@ impl Bench {
         unheard.retain(|effect| is_nobodys(&effect.leg));
         let log = store.entries(&self.ledger.of, EntryNumber(0), 1_000);
         let state = KeptState::of_log(log.as_ref().unwrap());
-        let warned_models = said::warned_models(log.as_ref().unwrap());
+        let warned_models = log_text::warned_models(log.as_ref().unwrap());
         let mut at_work: Vec<Effect> = Vec::new();
         for entry in log.unwrap() {
             if let EntryEvent::Effect(change) = entry.event {
@@ -453,7 +453,7 @@ impl Bench {
         config.registry = registry;
         config.epoch = resumed.leg.epoch;
         config.started_unix_ms = self.now_unix_ms();
-        config.history = said::history(
+        config.history = log_text::history(
             &resumed.log,
             Some((leg, saved.open_from())),
             config.limits.transcript_characters_max,
@@ -470,7 +470,7 @@ impl Bench {
             unheard: resumed.unheard,
             unheard_questions: resumed.unheard_questions,
             state: KeptState::of_log(&resumed.log),
-            warned_models: said::warned_models(&resumed.log),
+            warned_models: log_text::warned_models(&resumed.log),
             standing: resumed.conversation.standing,
             ..Began::default()
         };

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use windlass_session::client::{ClientUpdate, Image};
 use windlass_session::event::{CallRecord, ConsentReason, SessionEvent, StandingNote};
 use windlass_session::io::{Output, RateCharge};
+use windlass_session::log_text::Said;
 use windlass_session::model::ModelCommand;
-use windlass_session::said::Said;
 use windlass_store::command::AnswerVerdict;
 use windlass_store::{
     Entry, EntryEvent, QuestionNumber, StandingApproval, StandingEvent, standing_id,

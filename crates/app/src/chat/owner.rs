@@ -11,7 +11,7 @@ const ANYBODY: &str = "*";
 
 /// The owner of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Whose {
+pub(crate) struct ConversationOwner {
     /// Only this client may go on with it; `None` if every caller that knows its id may.
     pub(crate) owner: Option<ClientId>,
     pub(crate) user_id: UserId,
@@ -26,7 +26,7 @@ pub(crate) enum Foreign {
     User,
 }
 
-impl Whose {
+impl ConversationOwner {
     /// The owner of a conversation that a caller begins for a user.
     pub(crate) fn begun_by(caller: &Caller, named: Option<&UserId>) -> Self {
         Self {
@@ -115,11 +115,11 @@ pub(crate) fn admit(
     known: Option<&Conversation>,
     caller: &Caller,
     named: Option<&UserId>,
-) -> Result<Whose, Foreign> {
+) -> Result<ConversationOwner, Foreign> {
     let Some(known) = known else {
-        return Ok(Whose::begun_by(caller, named));
+        return Ok(ConversationOwner::begun_by(caller, named));
     };
-    let whose = Whose::of(&known.user_id);
+    let whose = ConversationOwner::of(&known.user_id);
     whose.admits(caller, named)?;
     Ok(whose)
 }
@@ -144,12 +144,12 @@ mod tests {
             (None, "c1", "*/c1"),
             (None, "claimed:user:ada", "*/claimed:user:ada"),
         ] {
-            let whose = Whose {
+            let whose = ConversationOwner {
                 owner: owner.map(ClientId::new),
                 user_id: UserId::new(user),
             };
             assert_eq!(whose.ledger_user().as_str(), kept);
-            assert_eq!(Whose::of(&whose.ledger_user()), whose);
+            assert_eq!(ConversationOwner::of(&whose.ledger_user()), whose);
         }
     }
 
@@ -202,7 +202,7 @@ mod tests {
             ),
             ("user:ada", "user:ada", Shown, None, Ok(()), Ok(())),
         ] {
-            let whose = Whose::of(&UserId::new(kept));
+            let whose = ConversationOwner::of(&UserId::new(kept));
             let caller = caller(id, acquaintance);
             let named = named.map(UserId::new);
             let what = format!("{kept} {id} {acquaintance:?} {named:?}");
@@ -210,7 +210,7 @@ mod tests {
             let answered = whose.admits_answer(&caller, named.as_ref(), None);
             assert_eq!(answered, answers, "{what}");
         }
-        let nobodys = Whose::of(&UserId::new("*/ada"));
+        let nobodys = ConversationOwner::of(&UserId::new("*/ada"));
         let asked = ClientId::new("c2");
         let shown = caller("c2", Shown);
         assert_eq!(nobodys.admits_answer(&shown, None, Some(&asked)), Ok(()));
