@@ -2,7 +2,7 @@
 //! subjects and sentences of the documents. Judges none of them.
 
 use crate::report::Problem;
-use crate::tidy;
+use crate::tidy::{self, FILE_LINES_ADVISED};
 use crate::workspace::Workspace;
 use std::collections::BTreeMap;
 
@@ -10,7 +10,6 @@ const COMMENTS: usize = 40;
 const OTHERS: usize = 20;
 /// The newest commits whose subjects are sampled.
 const SUBJECTS_MAX: usize = 200;
-const FILE_LINES_ADVISED: usize = 500;
 
 /// The seed of a command's arguments: `--seed N`, or 1.
 pub(crate) fn seed_of(arguments: &[String]) -> Option<u64> {
@@ -26,13 +25,14 @@ pub(crate) fn shape(workspace: &Workspace, seed: u64) -> Result<String, Problem>
     let files = workspace.files()?;
     let mut lines_of_crates: BTreeMap<String, usize> = BTreeMap::new();
     let (mut comments, mut names, mut sentences) = (Vec::new(), Vec::new(), Vec::new());
-    let mut long_files = 0;
+    let (mut long_files, mut hidden) = (0, 0);
     for file in &files {
         if is_source(file) {
             let content = workspace.read(file)?;
             let product = without_tests(&content);
             let name = file.split('/').nth(1).unwrap_or_default();
             *lines_of_crates.entry(name.to_owned()).or_default() += product.lines().count();
+            hidden += tidy::hidden_subjects(product).count();
             long_files += usize::from(product.lines().count() > FILE_LINES_ADVISED);
             let placed = |text: String| format!("{file}: {text}");
             comments.extend(comments_of(product).map(placed));
@@ -42,10 +42,6 @@ pub(crate) fn shape(workspace: &Workspace, seed: u64) -> Result<String, Problem>
             sentences.extend(sentences_of(&content).map(|text| format!("{file}: {text}")));
         }
     }
-    let hidden = tidy::advise(workspace);
-    let hidden = hidden
-        .iter()
-        .filter(|advice| advice.to_string().contains("opens a comment"));
     let mut report = String::new();
     for (name, lines) in &lines_of_crates {
         report += &format!("{lines:>8} lines without tests  {name}\n");
@@ -53,7 +49,7 @@ pub(crate) fn shape(workspace: &Workspace, seed: u64) -> Result<String, Problem>
     report += &format!(
         "{:>8} lines without tests in all\n{long_files:>8} files of over {FILE_LINES_ADVISED} of them\n{:>8} comments that hide their subject\n",
         lines_of_crates.values().sum::<usize>(),
-        hidden.count(),
+        hidden,
     );
     for (title, of, most) in [
         ("comments", comments, COMMENTS),

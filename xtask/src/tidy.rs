@@ -6,6 +6,8 @@ mod links;
 mod requirements;
 mod text;
 
+pub(crate) use code::{FILE_LINES_ADVISED, hidden_subjects};
+
 use crate::report::Problem;
 use crate::workspace::Workspace;
 use std::collections::BTreeSet;

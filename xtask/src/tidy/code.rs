@@ -3,7 +3,7 @@
 
 use crate::report::Problem;
 
-const FILE_LINES_ADVISED: usize = 500;
+pub(crate) const FILE_LINES_ADVISED: usize = 500;
 const FUNCTION_LINES_ADVISED: usize = 70;
 
 /// Names that say nothing of the content.
@@ -74,15 +74,10 @@ pub(super) fn check_rust(file: &str, content: &str) -> Vec<Problem> {
 /// Advice on length and comments, which breaks no rule: a file is one thought, however long.
 pub(super) fn advise(file: &str, content: &str) -> Vec<Problem> {
     let mut advice = Vec::new();
-    for (index, line) in content.lines().enumerate() {
-        let opener = hidden_subject(line).filter(|_| !file.contains("/tests/"));
-        if let Some(opener) = opener {
-            let text = format!(
-                "opens a comment with `{}`: name its subject",
-                opener.trim_end()
-            );
-            advice.push(Problem::at(file, index + 1, text));
-        }
+    for (line, opener) in hidden_subjects(content).filter(|_| !file.contains("/tests/")) {
+        let opener = opener.trim_end();
+        let text = format!("opens a comment with `{opener}`: name its subject");
+        advice.push(Problem::at(file, line, text));
     }
     let length = content.lines().count();
     if length > FILE_LINES_ADVISED && !is_test(file) {
@@ -101,6 +96,12 @@ pub(super) fn advise(file: &str, content: &str) -> Vec<Problem> {
         }
     }
     advice
+}
+
+/// The lines, from 1, whose comment opens without its subject, each with the opener.
+pub(crate) fn hidden_subjects(content: &str) -> impl Iterator<Item = (usize, &'static str)> {
+    let lines = content.lines().enumerate();
+    lines.filter_map(|(index, line)| Some((index + 1, hidden_subject(line)?)))
 }
 
 fn hidden_subject(line: &str) -> Option<&'static str> {

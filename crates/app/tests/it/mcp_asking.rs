@@ -1,4 +1,4 @@
-//! What MCP servers ask the user in the course of a call: by a form and by a link, answered over HTTP and in the chat, by the user alone.
+//! Questions of MCP servers to the user during a call: a form and a link, answered over HTTP and in the chat, by the user alone.
 
 use crate::chat::chunks;
 use crate::support::http::{HttpAnswer, post_with, request};

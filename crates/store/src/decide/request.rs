@@ -60,7 +60,9 @@ impl Step<'_> {
             known => known,
         };
         self.settle_lapsed();
-        self.continue_paused(|effect| effect.leg == request.leg.leg);
+        if let Some(Became::Effect(effect_id)) = known.as_ref().map(|known| &known.became) {
+            self.continue_paused(|effect| effect.effect_id == *effect_id);
+        }
         let onset = self.rows.onset;
         let turn = match onset {
             Some(onset) if onset > self.last_entry() => Turn::Later,

@@ -103,6 +103,10 @@ const TASK: Policy = Policy {
     background: true,
     ..PLAIN
 };
+const REPEATABLE_TASK: Policy = Policy {
+    repeatable: true,
+    ..TASK
+};
 const READ_TASK: Policy = Policy {
     writes: false,
     ..TASK
@@ -403,6 +407,9 @@ fn records() {
         with(TASK, "Pause", "its wait is over", &[Request, FailsForNow(PAUSE_MS), SameMessage]),
         with(TASK, "Pause", "the same, and its reply was lost", &[Request, FailsForNow(PAUSE_MS), SameMessage, SameCommand]),
         with(TASK, "Pause", "another leg asks for the same meanwhile", &[Request, FailsForNow(PAUSE_MS), OtherLeg, Request]),
+        with(TASK, "Pause", "another message of its leg asks for the same meanwhile", &[Request, FailsForNow(PAUSE_MS), Request]),
+        with(REPEATABLE_TASK, "Pause", "the same, `repeatable`", &[Request, FailsForNow(PAUSE_MS), Request]),
+        with(REPEATABLE_TASK, "Pause", "its wait is over, `repeatable`", &[Request, FailsForNow(PAUSE_MS), SameMessage]),
         with(TASK, "Pause", "nothing follows", &[Request, FailsForNow(PAUSE_MS), Fails]),
         with(TASK, "Pause", "nobody says whether anything follows", &[Request, FailsForNow(PAUSE_MS), Passes(PAUSE_MS), Settles]),
         with(TASK, "Pause", "a moment before its end", &[Request, FailsForNow(PAUSE_MS), Passes(PAUSE_MS - 1), Settles]),

@@ -504,7 +504,7 @@ async fn resources_and_prompts_are_read_and_nothing_else_is_asked_for() {
         )
         .unwrap());
         let picture = serde_json::to_value(session.call(asked).await).unwrap();
-        // Nobody keeps pictures here, so that it is said that there was one.
+        // This run keeps no pictures, so the result says that there was one.
         let cut = picture["meta"]["cut"].as_str().unwrap();
         assert!(cut.contains("picture image/png"), "{way}: {cut}");
         let mut asked = say("call-00101", "");

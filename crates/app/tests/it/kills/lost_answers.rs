@@ -60,7 +60,7 @@ impl Proxy {
         Self { address, next }
     }
 
-    /// What becomes of the next connection.
+    /// The fate of the next connection.
     fn lead(&self, server: &str, cut: Cut) {
         *self.next.lock().unwrap() = (server.to_owned(), cut);
     }
@@ -168,7 +168,7 @@ fn send(address: &str, request: &[u8], id: u64) -> Option<Value> {
     Some(message)
 }
 
-/// What came of all calls together.
+/// The outcomes of all calls together.
 #[derive(Debug, Default)]
 struct Tally {
     tries: u64,
@@ -178,15 +178,15 @@ struct Tally {
     replayed: u64,
     /// Orders that nobody can look up.
     unknown: u64,
-    /// Those that can be looked up, once it is certain that nothing of them comes any more.
+    /// Calls of the tool with a lookup, once no request of theirs can arrive any more.
     known_later: u64,
 }
 
-/// What an answer says of its call.
+/// The outcome of a call by its answer.
 #[derive(Debug, PartialEq)]
 enum End {
     Made,
-    /// Nobody knows.
+    /// The outcome is not known.
     Unknown,
     /// Nothing yet.
     Open,
@@ -322,7 +322,7 @@ impl Scene {
         assert!(was_killed && orders <= 1, "{case}");
         match result["_meta"]["dev.windlass/error"]["code"].as_str() {
             Some("CONFIRMATION_REQUIRED") => {
-                // Nobody can say yet that nothing was done.
+                // It is not certain yet that nothing was done.
                 let words = result["content"].to_string();
                 assert!(words.contains("nobody knows whether it happened"), "{case}");
                 End::Unknown
