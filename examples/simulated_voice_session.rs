@@ -28,8 +28,8 @@ use windlass_store::{Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits, StoreS
 use windlass_tool::artifact::Loaders;
 use windlass_tool::compile::{Source, builtin, compile};
 use windlass_tool::handler::{
-    Blocks, Caller, Cancellation, Context, Execution, Failure, HandlerMessage, HandlerResult,
-    Invocation, Knowledge, Outbox, OutboxClosed, SessionContext, ToolFacts, World,
+    Blocks, Caller, Cancellation, Capabilities, Context, Execution, Failure, HandlerMessage,
+    HandlerResult, Invocation, Knowledge, Outbox, OutboxClosed, SessionContext, ToolFacts,
 };
 use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::{
@@ -58,7 +58,7 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let registry = Arc::new(registry(&root)?);
     let (knowledge, _) =
         KnowledgeBase::open(root.join("kb"), &windlass_knowledge::Options::default())?;
-    let world = Arc::new(Memory {
+    let capabilities = Arc::new(Memory {
         knowledge: Arc::new(knowledge),
         blocks: Arc::new(MemoryStore::new(StoreSettings {
             key: ServerKey::new([0; 32]),
@@ -67,7 +67,7 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
             limits: StoreLimits::default(),
         })),
     });
-    Conversation::begin(registry, world, out)?.run()
+    Conversation::begin(registry, capabilities, out)?.run()
 }
 
 /// Compiles the tool directories of this repository, as `windlass build` does.
@@ -103,7 +103,7 @@ struct Conversation<'a> {
     codec: Codec,
     server: Server,
     connection: ConnectionId,
-    world: Arc<Memory>,
+    capabilities: Arc<Memory>,
     user: VecDeque<&'static str>,
     audio_bytes: u64,
     out: &'a mut dyn Write,
@@ -112,7 +112,7 @@ struct Conversation<'a> {
 impl<'a> Conversation<'a> {
     fn begin(
         registry: Arc<Registry>,
-        world: Arc<Memory>,
+        capabilities: Arc<Memory>,
         out: &'a mut dyn Write,
     ) -> Result<Self, Box<dyn Error>> {
         let profile = profile::gemini_live(GEMINI_LIVE_MODEL).profile.model;
@@ -139,7 +139,7 @@ impl<'a> Conversation<'a> {
             codec: Codec::new(profile),
             server,
             connection,
-            world,
+            capabilities,
             user: USER.into(),
             audio_bytes: 0,
             out,
@@ -271,7 +271,7 @@ impl<'a> Conversation<'a> {
             },
             mode: config.mode,
             registry_version: config.registry.version().clone(),
-            world: self.world.clone(),
+            capabilities: self.capabilities.clone(),
             outbox: Arc::new(Unheard),
         };
         let context = Context {
@@ -402,7 +402,7 @@ struct Memory {
     blocks: Arc<MemoryStore>,
 }
 
-impl World for Memory {
+impl Capabilities for Memory {
     fn now_unix_ms(&self) -> u64 {
         STARTED_UNIX_MS
     }

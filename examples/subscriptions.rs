@@ -26,8 +26,8 @@ use windlass_tool::artifact::Loaders;
 use windlass_tool::compile::{Source, compile};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    Blocks, CustomEvent, Execution, Failure, Handler, HandlerResult, Invocation, Knowledge,
-    Placement, Success, World,
+    Blocks, Capabilities, CustomEvent, Execution, Failure, Handler, HandlerResult, Invocation,
+    Knowledge, Placement, Success,
 };
 use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::{
@@ -204,7 +204,7 @@ fn request(
             pending_request: None,
         },
         client_id: ClientId::new("client"),
-        world: Arc::new(Memory {
+        capabilities: Arc::new(Memory {
             knowledge: Arc::new(KnowledgeBase::from_records(Vec::new())?),
             blocks: Arc::new(store.clone()),
         }),
@@ -218,13 +218,13 @@ fn request(
     })
 }
 
-/// What tools may ask of the world. This one asks for nothing.
+/// What tools may ask for. This one asks for nothing.
 struct Memory {
     knowledge: Arc<KnowledgeBase>,
     blocks: Arc<MemoryStore>,
 }
 
-impl World for Memory {
+impl Capabilities for Memory {
     fn now_unix_ms(&self) -> u64 {
         NOW_UNIX_MS
     }

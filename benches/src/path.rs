@@ -15,8 +15,8 @@ use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_store::Epoch;
 use windlass_tool::handler::{
-    Blocks, Caller, Cancellation, Context, Execution, HandlerMessage, Invocation, Knowledge,
-    Outbox, OutboxClosed, SessionContext, SessionFacts, ToolFacts, World,
+    Blocks, Caller, Cancellation, Capabilities, Context, Execution, HandlerMessage, Invocation,
+    Knowledge, Outbox, OutboxClosed, SessionContext, SessionFacts, ToolFacts,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, SessionId, TenantId, ToolId, UserId,
@@ -55,9 +55,9 @@ impl Sink for Inputs<'_> {
 }
 
 /// The kit's handler reaches for nothing.
-struct NoWorld;
+struct NoCapabilities;
 
-impl World for NoWorld {
+impl Capabilities for NoCapabilities {
     fn now_unix_ms(&self) -> u64 {
         0
     }
@@ -100,7 +100,7 @@ pub(crate) fn invocation(number: usize) -> Invocation {
         },
         mode: Mode::Voice,
         registry_version: "1.0.00000000".into(),
-        world: Arc::new(NoWorld),
+        capabilities: Arc::new(NoCapabilities),
         outbox: Arc::new(NoOutbox),
     };
     Invocation {
@@ -187,7 +187,7 @@ impl CallPath {
             caller,
             mode: session.config().mode,
             registry_version: session.config().registry.version().clone(),
-            world: Arc::new(NoWorld),
+            capabilities: Arc::new(NoCapabilities),
             outbox: Arc::new(NoOutbox),
         };
         let mut path = Self {

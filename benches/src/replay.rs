@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_session::io::Input;
-use windlass_session::journal::{Replay, Step};
+use windlass_session::journal::{JournalStep, Replay};
 use windlass_session::model::{ConnectionEvent, IncomingCall, ModelEvent};
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
@@ -28,7 +28,7 @@ pub(crate) fn run(kit: &Kit) -> Result<(), String> {
     let start = Instant::now();
     let (mut replay, _) = Replay::begin(config, registry);
     for line in &lines {
-        let step: Step = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let step: JournalStep = serde_json::from_str(line).map_err(|error| error.to_string())?;
         if replay.step(step.at, step.input) != step.outputs {
             return Err(format!("a step gave something else: {line}"));
         }
@@ -49,7 +49,7 @@ fn record(
     let mut lines = Vec::new();
     let mut take = |at: Timestamp, input: Input| {
         let outputs = session.step(at, input.clone());
-        let step = Step {
+        let step = JournalStep {
             number: lines.len() as u64 + 1,
             at,
             input,

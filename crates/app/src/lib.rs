@@ -8,6 +8,7 @@ pub mod bodies;
 mod body;
 mod calendar_service;
 mod calendars;
+mod capabilities;
 mod chat;
 mod cli;
 mod clock;
@@ -41,7 +42,6 @@ mod users;
 mod voice_host;
 mod watch;
 mod web;
-mod world;
 
 pub use access::cost::Entrance;
 pub use cli::main;

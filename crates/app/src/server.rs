@@ -2,6 +2,7 @@
 //! tests, and for programs with tools of their own.
 
 use crate::access::{Access, EndedClients};
+use crate::capabilities::SharedCapabilities;
 use crate::chat::ChatHost;
 use crate::chat::conversations::Conversations as TextConversations;
 use crate::chat::picture::PictureLimits;
@@ -30,7 +31,6 @@ use crate::web::listener::{self, ListenerLimits};
 use crate::web::origin::OriginRule;
 use crate::web::patience::Patience;
 use crate::web::{self, Info, ServerState, TextInfo};
-use crate::world::SharedWorld;
 use arc_swap::ArcSwap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -124,23 +124,28 @@ async fn open_all(setup: Setup) -> Result<Server, Failure> {
     let access = Access::open(&config, address, &client_key)?;
     tokio::spawn(access.keys.clone().follow(is_over.clone()));
     let pictures = hold_pictures(&config, is_over.clone())?;
-    let mut world = SharedWorld::new(&config, knowledge.clone(), store.clone())?;
+    let mut capabilities = SharedCapabilities::new(&config, knowledge.clone(), store.clone())?;
     let addresses =
         PictureAddresses::new(client_key.clone(), config.store.conversation_hours.get());
-    world.pictures = Some((pictures.clone(), addresses));
+    capabilities.pictures = Some((pictures.clone(), addresses));
     let handovers = HandoverDesk::open(&config)?;
     tokio::spawn(handovers.clone().follow(is_over.clone()));
-    world.handovers = Some(handovers.clone());
+    capabilities.handovers = Some(handovers.clone());
     let records = Records::open(&config, store.clone())?;
     let connections = ConnectionDesk::open(&config, records.audit())?;
-    world.connections.clone_from(&connections);
-    let watching: Vec<Arc<dyn Subscriber>> = vec![world.voice.clone()];
+    capabilities.connections.clone_from(&connections);
+    let watching: Vec<Arc<dyn Subscriber>> = vec![capabilities.voice.clone()];
     let shared = records.shared(metrics.clone(), watching);
-    world.ledger = Some(shared.ledger.clone());
+    capabilities.ledger = Some(shared.ledger.clone());
     if let Some(ends) = TaskEnds::of(&config, shared.ledger.clone())? {
         tokio::spawn(ends.follow(is_over.clone()));
     }
-    let sweeping = sweep(&records, &shared, &world, (&toolbox, &config.text.limits));
+    let sweeping = sweep(
+        &records,
+        &shared,
+        &capabilities,
+        (&toolbox, &config.text.limits),
+    );
     let settings = text_provider::settings(&config, choice, is_over.clone()).await?;
     let provider = provider::settings(&config, choice, &settings, is_over.clone()).await?;
     let models = [
@@ -150,13 +155,13 @@ async fn open_all(setup: Setup) -> Result<Server, Failure> {
             settings.models.first().map(|model| &model.protocol),
         ),
     ];
-    let world_of_chat = (&world, pictures);
+    let capabilities_of_chat = (&capabilities, pictures);
     let watchers = (&metrics, records.audit());
     let chat = chat(
         &config,
         settings,
         &toolbox,
-        world_of_chat,
+        capabilities_of_chat,
         &shared,
         watchers,
         &is_over,
@@ -171,7 +176,7 @@ async fn open_all(setup: Setup) -> Result<Server, Failure> {
         model: provider::model_of(&config).into(),
         provider,
         limits: Arc::new(config.voice.limits.clone()),
-        world,
+        capabilities,
         metrics: metrics.clone(),
         chat: chat.clone(),
     });
@@ -238,13 +243,13 @@ fn hold_conversations(
 fn sweep(
     records: &Records,
     shared: &Shared,
-    world: &SharedWorld,
+    capabilities: &SharedCapabilities,
     (toolbox, limits): (&Arc<ArcSwap<Toolbox>>, &Limits),
 ) -> JoinHandle<()> {
     let toolbox = toolbox.clone();
     let sweeper = Sweeper {
         ledger: shared.ledger.clone(),
-        world: Arc::new(world.clone()),
+        capabilities: Arc::new(capabilities.clone()),
         audit: records.audit(),
         threads: shared.threads.clone(),
         registry: Arc::new(move || toolbox.load().of(Mode::Text).all().registry.clone()),
@@ -260,7 +265,7 @@ fn chat(
     config: &Config,
     settings: Arc<TextSettings>,
     toolbox: &Arc<ArcSwap<Toolbox>>,
-    (world, pictures): (&SharedWorld, Arc<PictureFiles>),
+    (capabilities, pictures): (&SharedCapabilities, Arc<PictureFiles>),
     shared: &Shared,
     (metrics, audit): (&Arc<Metrics>, Option<Arc<Audit>>),
     is_over: &channel::Receiver<bool>,
@@ -272,7 +277,7 @@ fn chat(
         voice_limits: Arc::new(config.voice.limits.clone()),
         entry_bytes_max: config.store.entry_bytes_max.count(),
         resume_patience: Duration::from_secs(config.text.resume_seconds.get()),
-        world: world.clone(),
+        capabilities: capabilities.clone(),
         shared: shared.clone(),
         conversations: hold_conversations(config, shared, is_over.clone()),
         sessions: Arc::default(),

@@ -8,12 +8,12 @@ use windlass_tool::id::{ConversationId, SessionId, TenantId};
 
 /// Voice sessions. A conversation has one at a time.
 #[derive(Default)]
-pub(crate) struct VoiceSessions(Mutex<Talks>);
+pub(crate) struct VoiceSessions(Mutex<RunningSessions>);
 
 /// A conversation's id is its tenant's own choice, and another's may be the same.
-type Talks = HashMap<(TenantId, ConversationId), Talk>;
+type RunningSessions = HashMap<(TenantId, ConversationId), RunningSession>;
 
-struct Talk {
+struct RunningSession {
     session: SessionId,
     version: Arc<str>,
     /// Its client has not left it; a session without a client may begin anew.
@@ -50,12 +50,12 @@ impl VoiceSessions {
         if running.contains_key(&conversation) {
             return None;
         }
-        let talk = Talk {
+        let entry = RunningSession {
             session: session.clone(),
             version: version.clone(),
             has_client: true,
         };
-        running.insert(conversation.clone(), talk);
+        running.insert(conversation.clone(), entry);
         Some(VoiceLease {
             sessions: self.clone(),
             conversation,
@@ -65,18 +65,18 @@ impl VoiceSessions {
     /// Whether a client talks by voice in this conversation now.
     pub(crate) fn is_talking(&self, tenant: &TenantId, conversation: &ConversationId) -> bool {
         let running = self.lock();
-        let talk = running.get(&(tenant.clone(), conversation.clone()));
-        talk.is_some_and(|talk| talk.has_client)
+        let entry = running.get(&(tenant.clone(), conversation.clone()));
+        entry.is_some_and(|entry| entry.has_client)
     }
 
     /// Says of each session that has other tools than these that it keeps them.
     pub(crate) fn report_older_than(&self, version: &str) {
-        for talk in self.lock().values() {
-            report_older(&talk.session, &talk.version, version);
+        for entry in self.lock().values() {
+            report_older(&entry.session, &entry.version, version);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Talks> {
+    fn lock(&self) -> MutexGuard<'_, RunningSessions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -91,9 +91,9 @@ impl Subscriber for VoiceSessions {
         };
         let mut running = self.lock();
         let conversation = (session.tenant.clone(), session.conversation_id.clone());
-        let talk = running.get_mut(&conversation);
-        if let Some(talk) = talk.filter(|talk| talk.session == session.session_id) {
-            talk.has_client = has_client;
+        let entry = running.get_mut(&conversation);
+        if let Some(entry) = entry.filter(|entry| entry.session == session.session_id) {
+            entry.has_client = has_client;
         }
     }
 }

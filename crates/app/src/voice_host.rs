@@ -1,12 +1,12 @@
 //! Decides the session that a voice client gets: its user, its conversation, its tools and its model. Knows no socket.
 
+use crate::capabilities::{SharedCapabilities, at_user};
 use crate::chat::ChatHost;
 use crate::chat::owner::{self, ConversationOwner};
 use crate::clock::{self, UserZone};
 use crate::crowding;
 use crate::provider::Settings;
 use crate::toolbox::Toolbox;
-use crate::world::{SharedWorld, at_user};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use windlass_runtime::caller::Caller;
@@ -20,7 +20,7 @@ use windlass_session::model::ModelProfile;
 use windlass_session::session::SessionConfig;
 use windlass_store::{ConversationRef, Epoch, LegRef, PartyKind};
 use windlass_tool::condition::Facts;
-use windlass_tool::handler::World;
+use windlass_tool::handler::Capabilities;
 use windlass_tool::id::{CallNumber, ConversationId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -33,7 +33,7 @@ pub(crate) struct VoiceHost {
     pub(crate) model: Arc<str>,
     pub(crate) provider: Settings,
     pub(crate) limits: Arc<Limits>,
-    pub(crate) world: SharedWorld,
+    pub(crate) capabilities: SharedCapabilities,
     pub(crate) metrics: Arc<Metrics>,
     /// The text chat, where a conversation leaves the request that has to be answered first.
     pub(crate) chat: Arc<ChatHost>,
@@ -53,7 +53,7 @@ impl Host for VoiceHost {
         let known = match is_new {
             true => None,
             false => self
-                .world
+                .capabilities
                 .store
                 .conversation(tenant, &conversation_id)
                 .map_err(|error| {
@@ -80,7 +80,7 @@ impl Host for VoiceHost {
         leg: Option<&LegRef>,
     ) -> Result<Admission, Refusal> {
         let (caller, user_id) = (&party.caller, &party.user_id);
-        let world = self.refuse_blocked(caller, user_id)?;
+        let capabilities = self.refuse_blocked(caller, user_id)?;
         let ConversationRef {
             tenant,
             conversation_id,
@@ -111,7 +111,7 @@ impl Host for VoiceHost {
             arguments: None,
         });
         let lease = self
-            .world
+            .capabilities
             .voice
             .enter(tenant, conversation_id, &session_id, &toolbox.version)
             .ok_or_else(|| Refusal::Error {
@@ -150,7 +150,7 @@ impl Host for VoiceHost {
                 can_ask_input: true,
                 pending_request,
             },
-            world: at_user(world, zone, start.page),
+            capabilities: at_user(capabilities, zone, start.page),
             provider: self.provider.open(system_instruction, &tools),
             resume_token: ids::resume_token().map_err(|error| broken(&error))?,
             lease: Box::new(lease),
@@ -181,23 +181,27 @@ impl Host for VoiceHost {
 impl VoiceHost {
     /// Says of each session, by voice and by text, that has other tools than these that it keeps them.
     pub(crate) fn report_older_than(&self, version: &str) {
-        self.world.voice.report_older_than(version);
+        self.capabilities.voice.report_older_than(version);
         self.chat.sessions.report_older_than(version);
     }
 
     /// The user whom a client names, as sessions have it.
     fn user(&self, caller: &Caller, named: &str) -> UserId {
-        self.world.of_user(caller, Some(named)).0
+        self.capabilities.of_user(caller, Some(named)).0
     }
 
-    /// The world as the user's tools see it, where the user is served.
-    fn refuse_blocked(&self, caller: &Caller, user_id: &UserId) -> Result<Arc<dyn World>, Refusal> {
-        let world = self
-            .world
-            .of_known_user(&caller.tenant, &caller.client_id, user_id);
+    /// The capabilities of the user's tools, where the user is served.
+    fn refuse_blocked(
+        &self,
+        caller: &Caller,
+        user_id: &UserId,
+    ) -> Result<Arc<dyn Capabilities>, Refusal> {
+        let capabilities =
+            self.capabilities
+                .of_known_user(&caller.tenant, &caller.client_id, user_id);
         let now_unix_ms = clock::now_unix_ms();
-        match world.blocks().blocked(user_id, now_unix_ms) {
-            Ok(None) => Ok(world),
+        match capabilities.blocks().blocked(user_id, now_unix_ms) {
+            Ok(None) => Ok(capabilities),
             Ok(Some(block)) => Err(Refusal::Blocked {
                 now_unix_ms,
                 until_unix_ms: block.until_unix_ms,

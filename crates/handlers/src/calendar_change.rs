@@ -100,7 +100,7 @@ fn change(changer: Changer, invocation: Invocation) -> Outcome<Execution> {
         user_id: context.caller.user_id.clone(),
         kind,
     };
-    let calendars = context.world.calendars();
+    let calendars = context.capabilities.calendars();
     Ok(answer(
         calendars.change(request),
         move |changed| match changed {
@@ -178,7 +178,7 @@ impl OutcomeLookup for Changer {
             return Lookup::Found(Finding::Unknown);
         };
         let context = &invocation.context;
-        let mut found = context.world.calendars().find(CalendarChange {
+        let mut found = context.capabilities.calendars().find(CalendarChange {
             key: downstream_key(&invocation.effect_id),
             user_id: context.caller.user_id.clone(),
             kind,

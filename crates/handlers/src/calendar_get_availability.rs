@@ -66,7 +66,7 @@ fn find(invocation: Invocation) -> Outcome<Execution> {
         user_id: context.caller.user_id.clone(),
     };
     let details = arguments.include_details;
-    let calendars = context.world.calendars();
+    let calendars = context.capabilities.calendars();
     Ok(answer(
         calendars.availability(request),
         move |found| match found {

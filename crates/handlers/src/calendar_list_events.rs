@@ -51,7 +51,7 @@ fn list(invocation: Invocation) -> Outcome<Execution> {
         events_max: arguments.max_results,
         user_id: context.caller.user_id.clone(),
     };
-    let calendars = context.world.calendars();
+    let calendars = context.capabilities.calendars();
     Ok(answer(
         calendars.events(request),
         move |found| match found {

@@ -49,7 +49,7 @@ impl Handler for Escalator {
 
 impl OutcomeLookup for Escalator {
     fn look_up(&self, invocation: LookupInvocation) -> Lookup {
-        let handovers = invocation.context.world.handovers();
+        let handovers = invocation.context.capabilities.handovers();
         find(handovers.find(ticket_id(&invocation.effect_id)))
     }
 }
@@ -89,7 +89,7 @@ fn escalate(invocation: Invocation) -> Outcome<Execution> {
             .map(|contact| Sensitive(contact.to_owned())),
     };
     let told = request.reason.clone();
-    let handovers = context.world.handovers();
+    let handovers = context.capabilities.handovers();
     Ok(answer(handovers.open(request), move |opened| {
         let ticket = opened.map_err(|error| refused(error, &context))?;
         // A client that has gone reads the ticket in the conversation when it comes back.

@@ -113,8 +113,8 @@ fn format(invocation: &Invocation) -> Outcome {
 }
 
 fn place(context: &Context, named: Option<&str>) -> Outcome<Place> {
-    let LocalTime { zone: users, now } = context.world.local_time();
-    let unix_ms = i64::try_from(context.world.now_unix_ms()).unwrap_or(i64::MAX);
+    let LocalTime { zone: users, now } = context.capabilities.local_time();
+    let unix_ms = i64::try_from(context.capabilities.now_unix_ms()).unwrap_or(i64::MAX);
     let moment = Timestamp::from_millisecond(unix_ms).unwrap_or(Timestamp::MAX);
     let named = named.map(str::trim).filter(|name| !name.is_empty());
     if let Some(name) = named {

@@ -82,13 +82,13 @@ fn session(context: &Context) -> Value {
 }
 
 fn time(context: &Context) -> Value {
-    let local = context.world.local_time();
+    let local = context.capabilities.local_time();
     json!({"time_zone": local.zone, "now": local.now})
 }
 
 /// A page's title may be text of strangers.
 fn page(context: &Context) -> Outcome<Value> {
-    let Some(Page { url, title }) = context.world.page() else {
+    let Some(Page { url, title }) = context.capabilities.page() else {
         return Ok(json!({"known": false}));
     };
     if context.mark_external().is_err() {

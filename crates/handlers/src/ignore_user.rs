@@ -56,7 +56,7 @@ fn block(invocation: &Invocation) -> Outcome {
     require_active(context, "block the user")?;
     let arguments: Arguments<'_> = read(&invocation.arguments)?;
     let duration = arguments.duration_seconds;
-    let now_unix_ms = context.world.now_unix_ms();
+    let now_unix_ms = context.capabilities.now_unix_ms();
     let until_unix_ms = now_unix_ms.saturating_add(milliseconds(&duration));
     let farewell = arguments.farewell_message;
 
@@ -65,7 +65,7 @@ fn block(invocation: &Invocation) -> Outcome {
             "the client could not be told; the user is not blocked",
         ));
     }
-    let blocked = context.world.blocks().block(Block {
+    let blocked = context.capabilities.blocks().block(Block {
         user_id: context.caller.user_id.clone(),
         until_unix_ms,
         farewell_message: farewell.to_string(),
@@ -108,9 +108,13 @@ fn find(invocation: &LookupInvocation) -> Option<Finding> {
     let duration = arguments.duration_seconds;
     let minted_at_unix_ms = invocation.effect_id.minted_at_unix_ms()?;
     let lasts_until = minted_at_unix_ms.saturating_add(milliseconds(&duration));
-    let now_unix_ms = context.world.now_unix_ms();
+    let now_unix_ms = context.capabilities.now_unix_ms();
     let user_id = &context.caller.user_id;
-    let block = context.world.blocks().blocked(user_id, now_unix_ms).ok()?;
+    let block = context
+        .capabilities
+        .blocks()
+        .blocked(user_id, now_unix_ms)
+        .ok()?;
     match block.map(|block| block.until_unix_ms) {
         Some(until_unix_ms) if until_unix_ms >= lasts_until => {
             let farewell = &arguments.farewell_message;

@@ -93,7 +93,7 @@ fn generate(invocation: Invocation) -> Outcome<Execution> {
     };
     // A client that has gone misses the progress alone.
     let _ = context.progress("Drawing", Some(0.1));
-    let images = context.world.images();
+    let images = context.capabilities.images();
     let making = images.generate(request);
     let keeper = context.clone();
     let made: CapabilityFuture<Result<Made, ServiceError>> = Box::pin(async move {
@@ -125,7 +125,7 @@ async fn keep(
         let Some(mime_type) = picture_type(&picture) else {
             continue;
         };
-        let url = context.world.keep_picture(picture.into()).await;
+        let url = context.capabilities.keep_picture(picture.into()).await;
         kept.extend(url.map(|url| (mime_type, url)));
     }
     kept

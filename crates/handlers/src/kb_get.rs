@@ -68,7 +68,7 @@ fn get(invocation: Invocation) -> Outcome<Execution> {
         namespace: arguments.namespace,
         reader: context.caller.reader(),
     };
-    let knowledge = context.world.knowledge();
+    let knowledge = context.capabilities.knowledge();
     Ok(answer(knowledge.get(request), move |found| match found {
         Ok(Ok(record)) => {
             show_pictures(&context, std::iter::once(&record));

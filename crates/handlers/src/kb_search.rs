@@ -90,7 +90,7 @@ fn search(invocation: Invocation) -> Outcome<Execution> {
         reader: context.caller.reader(),
         mode: context.mode,
     };
-    let knowledge = context.world.knowledge();
+    let knowledge = context.capabilities.knowledge();
     Ok(answer(
         knowledge.search(request),
         move |found| match found {

@@ -66,7 +66,7 @@ fn remember(invocation: Invocation) -> Outcome<Execution> {
         user_id: context.caller.user_id.clone(),
         wanted,
     };
-    let memory = context.world.memory();
+    let memory = context.capabilities.memory();
     Ok(answer(memory.calls(request), move |found| {
         let found = found.map_err(|MemoryUnavailable(cause)| unavailable(&cause, &context))?;
         // External content stays external whenever it is summed up.

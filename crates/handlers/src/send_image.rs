@@ -110,13 +110,13 @@ fn is_public_name(host: &str) -> bool {
 /// Sends a picture of an earlier call. Its content is external.
 fn send_kept(address: String, caption: Option<String>, context: Context) -> Execution {
     let reader = context.caller.reader();
-    let found = context.world.picture(&address, &reader, BYTES_MAX);
-    let world = context.world.clone();
+    let found = context.capabilities.picture(&address, &reader, BYTES_MAX);
+    let capabilities = context.capabilities.clone();
     let kept: CapabilityFuture<Option<(&'static str, String)>> = Box::pin(async move {
         let data = found.await?;
         let mime_type = picture_type(&data)?;
         // The kept address expires; a picture that is shown again is kept anew.
-        let kept = world.keep_picture(data).await;
+        let kept = capabilities.keep_picture(data).await;
         Some((mime_type, kept.unwrap_or(address)))
     });
     answer(kept, move |kept| {
@@ -138,7 +138,7 @@ fn send_recorded(id: String, caption: Option<String>, context: Context) -> Execu
         namespace: None,
         reader: context.caller.reader(),
     };
-    let knowledge = context.world.knowledge();
+    let knowledge = context.capabilities.knowledge();
     answer(knowledge.get(request), move |found| match found {
         Ok(Ok(record)) if is_picture(&record) => show_record(&record, caption, &context),
         Ok(Ok(_)) => Err(report(
@@ -194,7 +194,7 @@ fn send_fetched(url: String, caption: Option<String>, context: Context) -> Execu
                 "what is at this address is no PNG, JPEG or WebP",
             ));
         };
-        let Some(address) = keeper.world.keep_picture(data.into()).await else {
+        let Some(address) = keeper.capabilities.keep_picture(data.into()).await else {
             return Err(report(
                 FailureKind::Permanent,
                 "the picture cannot be shown: this server has no room for pictures, or keeps none",

@@ -40,7 +40,7 @@ fn start(invocation: &Invocation) -> Outcome {
     let context = &invocation.context;
     require_active(context, "start a voice session")?;
     let conversation = &context.caller.conversation_id;
-    if context.mode == Mode::Voice || context.world.is_in_voice(conversation) {
+    if context.mode == Mode::Voice || context.capabilities.is_in_voice(conversation) {
         return Err(report(
             FailureKind::SessionActive,
             "the conversation is in voice already",

@@ -77,7 +77,7 @@ impl OutcomeLookup for Tasks {
             return Lookup::Found(Finding::Unknown);
         };
         let id = EffectId::new(task_id.as_str());
-        let mut found = context.world.tasks().find(asker(&context), id);
+        let mut found = context.capabilities.tasks().find(asker(&context), id);
         let finding = |found: Result<Option<TaskFacts>, TasksUnavailable>| match found {
             Ok(found) => found.as_ref().map_or(Finding::NotHappened, was_cancelled),
             Err(_) => Finding::Unknown,
@@ -104,7 +104,7 @@ fn get(invocation: Invocation) -> Outcome<Execution> {
     let Invocation { arguments, context } = invocation;
     let OneTask { task_id } = read(&arguments)?;
     let id = EffectId::new(task_id.as_str());
-    let found = context.world.tasks().find(asker(&context), id);
+    let found = context.capabilities.tasks().find(asker(&context), id);
     Ok(answer(found, move |found| {
         let found = found.map_err(|error| unavailable(&error, &context))?;
         let task = found.ok_or_else(|| unknown(&task_id))?;
@@ -127,7 +127,7 @@ fn list(invocation: Invocation) -> Outcome<Execution> {
         only_running,
         tasks_max: limit,
     };
-    let listed = context.world.tasks().list(asker(&context), wanted);
+    let listed = context.capabilities.tasks().list(asker(&context), wanted);
     Ok(answer(listed, move |listed| {
         let listed = listed.map_err(|error| unavailable(&error, &context))?;
         let tasks: Vec<Value> = listed.tasks.iter().map(|task| head(task).into()).collect();
@@ -141,7 +141,7 @@ fn cancel(invocation: Invocation) -> Outcome<Execution> {
     let Invocation { arguments, context } = invocation;
     let OneTask { task_id } = read(&arguments)?;
     let id = EffectId::new(task_id.as_str());
-    let cancelled = context.world.tasks().cancel(asker(&context), id);
+    let cancelled = context.capabilities.tasks().cancel(asker(&context), id);
     Ok(answer(cancelled, move |cancelled| {
         let cancelled = cancelled.map_err(|error| unavailable(&error, &context))?;
         let (task, outcome) = cancelled.ok_or_else(|| unknown(&task_id))?;

@@ -67,7 +67,7 @@ fn search(invocation: Invocation) -> Outcome<Execution> {
         freshness,
         timeout_ms: context.left_ms(),
     };
-    let service = context.world.web_search();
+    let service = context.capabilities.web_search();
     Ok(answer(service.search(request), move |found| match found {
         Ok(found) => Ok(Success::new(data(&found, top_k, context.mode))),
         Err(error) => Err(service_report(&error, TASK, &context)),

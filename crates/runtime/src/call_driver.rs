@@ -20,7 +20,7 @@ use windlass_store::{
     Beginner, ConversationRef, Entry, EntryNumber, Hash, LegRef, NewEntry, QuestionNumber,
     StoreUnavailable,
 };
-use windlass_tool::handler::World;
+use windlass_tool::handler::Capabilities;
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
 use windlass_tool::sensitive::Sensitive;
@@ -60,7 +60,7 @@ pub struct BeginRequest {
     pub leg: LegRef,
     pub registry: Arc<Registry>,
     pub limits: Arc<Limits>,
-    pub world: Arc<dyn World>,
+    pub capabilities: Arc<dyn Capabilities>,
     pub shared: Shared,
     pub start: LegStart,
     /// Open approval requests that the session's client may be shown.
@@ -74,7 +74,7 @@ pub struct BeginRequest {
 pub struct CallDriver {
     pub(crate) identity: SessionIdentity,
     driver: Driver<Executor>,
-    world: Arc<dyn World>,
+    capabilities: Arc<dyn Capabilities>,
     shared: Shared,
 }
 
@@ -87,7 +87,7 @@ impl CallDriver {
             leg,
             registry,
             limits,
-            world,
+            capabilities,
             shared,
             start,
             questions,
@@ -98,7 +98,7 @@ impl CallDriver {
         let executor = Executor::new(
             identity.clone(),
             version,
-            world.clone(),
+            capabilities.clone(),
             shared.threads.clone(),
         );
         let session = leg.leg.clone();
@@ -132,13 +132,13 @@ impl CallDriver {
         Self {
             identity,
             driver,
-            world,
+            capabilities,
             shared,
         }
     }
 
     pub(crate) fn now_unix_ms(&self) -> u64 {
-        self.world.now_unix_ms()
+        self.capabilities.now_unix_ms()
     }
 
     /// Reports the audio counts to the subscribers.

@@ -28,7 +28,7 @@ use windlass_tool::envelope::{
     Outcome, Projection, ProjectionBody, ToolResponse, meta_without_tool,
 };
 use windlass_tool::error::CallError;
-use windlass_tool::handler::World;
+use windlass_tool::handler::Capabilities;
 use windlass_tool::id::ClientId;
 use windlass_tool::sensitive::Sensitive;
 
@@ -36,7 +36,7 @@ use windlass_tool::sensitive::Sensitive;
 pub struct DirectRequest {
     pub session: SessionConfig,
     pub client_id: ClientId,
-    pub world: Arc<dyn World>,
+    pub capabilities: Arc<dyn Capabilities>,
     pub shared: Shared,
 }
 
@@ -130,7 +130,7 @@ impl DirectSession {
             leg: session.leg(),
             registry: session.registry.clone(),
             limits: session.limits.clone(),
-            world: request.world,
+            capabilities: request.capabilities,
             shared: request.shared.clone(),
             start: LegStart::NonResumable(place.beginner),
             questions: Vec::new(),

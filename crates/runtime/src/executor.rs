@@ -26,10 +26,10 @@ use windlass_session::io::AdmittedCall;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
-    Caller, Cancellation, CapabilityFuture, Cause, Context, Execution, Failure, Finding, Handler,
-    HandlerMessage, HandlerResult, Invocation, Lookup, LookupInvocation, Placement, ReplyNumber,
-    Report, RunWrites, SessionContext, SessionFacts, StateValues, ToolFacts, World, judged,
-    may_hold_pictures,
+    Caller, Cancellation, Capabilities, CapabilityFuture, Cause, Context, Execution, Failure,
+    Finding, Handler, HandlerMessage, HandlerResult, Invocation, Lookup, LookupInvocation,
+    Placement, ReplyNumber, Report, RunWrites, SessionContext, SessionFacts, StateValues,
+    ToolFacts, judged, may_hold_pictures,
 };
 use windlass_tool::id::{CallNumber, CallRef, EffectId, SessionId, TenantId};
 use windlass_tool::input::InputFacts;
@@ -77,7 +77,7 @@ impl Executor {
     pub fn new(
         identity: SessionIdentity,
         registry_version: Arc<str>,
-        world: Arc<dyn World>,
+        capabilities: Arc<dyn Capabilities>,
         threads: HandlerThreads,
     ) -> Self {
         let caller = Caller {
@@ -92,7 +92,7 @@ impl Executor {
             caller,
             mode: identity.mode,
             registry_version,
-            world,
+            capabilities,
             outbox: messages.clone(),
         };
         Self {
@@ -146,7 +146,11 @@ impl Executor {
                 Some(_) if tool.writes() => RunWrites::default(),
                 Some(_) | None => RunWrites::none(),
             },
-            deadline_unix_ms: self.context.world.now_unix_ms().saturating_add(time_ms),
+            deadline_unix_ms: self
+                .context
+                .capabilities
+                .now_unix_ms()
+                .saturating_add(time_ms),
             cancellation: circumstances.cancellation,
         }
     }
@@ -220,15 +224,17 @@ impl windlass_driver::Executor for Executor {
         let handler = call.tool().handler.clone();
         let call_ref = call.call();
         let placement = handler.placement();
-        let world = self.context.world.clone();
+        let capabilities = self.context.capabilities.clone();
         let abort = match placement {
             Placement::Inline => match contain(|| handler.execute(invocation)) {
                 Err(failure) => return Some((call_ref, Err(failure))),
-                Ok(Execution::Ready(result)) => return Some((call_ref, checked(result, &*world))),
+                Ok(Execution::Ready(result)) => {
+                    return Some((call_ref, checked(result, &*capabilities)));
+                }
                 Ok(Execution::Pending(future)) => self.tasks.spawn(async move {
                     let result = AssertUnwindSafe(future).catch_unwind().await;
                     let result = result.unwrap_or_else(|payload| Err(panicked(&*payload)));
-                    Ended::Attempt(call_ref, checked_apart(result, world).await)
+                    Ended::Attempt(call_ref, checked_apart(result, capabilities).await)
                 }),
             },
             Placement::Elsewhere => {
@@ -254,7 +260,7 @@ impl windlass_driver::Executor for Executor {
                     let result = attempt.catch_unwind().await;
                     drop(seat);
                     let result = result.unwrap_or_else(|payload| Err(panicked(&*payload)));
-                    Ended::Attempt(call_ref, checked_apart(result, world).await)
+                    Ended::Attempt(call_ref, checked_apart(result, capabilities).await)
                 })
             }
             Placement::Apart => {
@@ -269,7 +275,7 @@ impl windlass_driver::Executor for Executor {
                         Execution::Ready(result) => result,
                         Execution::Pending(future) => future.await,
                     };
-                    checked(result, &*world)
+                    checked(result, &*capabilities)
                 };
                 let Ok(running) = self.threads.run(work, attempt) else {
                     return Some((call_ref, Err(exhausted())));
@@ -391,18 +397,18 @@ impl Executor {
             context: self.lookup_context(lookup, cancellation),
         };
         let handler = lookup.tool.handler.clone();
-        let world = self.context.world.clone();
+        let capabilities = self.context.capabilities.clone();
         match handler.placement() {
             Placement::Inline | Placement::Elsewhere => {
                 match contain(|| find_out(&*handler, invocation)) {
                     Err(_) => PendingLookup::Found(Finding::Unknown),
                     Ok(Lookup::Found(finding)) => {
-                        PendingLookup::Found(checked_finding(finding, &*world))
+                        PendingLookup::Found(checked_finding(finding, &*capabilities))
                     }
                     Ok(Lookup::Pending(future)) => PendingLookup::Pending(Box::pin(async move {
                         let finding = AssertUnwindSafe(future).catch_unwind().await;
                         finding.map_or(Finding::Unknown, |finding| {
-                            checked_finding(finding, &*world)
+                            checked_finding(finding, &*capabilities)
                         })
                     })),
                 }
@@ -414,7 +420,7 @@ impl Executor {
                         Lookup::Found(finding) => finding,
                         Lookup::Pending(future) => future.await,
                     };
-                    checked_finding(finding, &*world)
+                    checked_finding(finding, &*capabilities)
                 };
                 match self.threads.run(work, asked) {
                     Err(_) => PendingLookup::Found(Finding::Unknown),
@@ -494,9 +500,9 @@ fn find_out(handler: &dyn Handler, invocation: LookupInvocation) -> Lookup {
 }
 
 /// A handler's finding after [`checked`]. A result that is nested too deep is dropped from it.
-fn checked_finding(finding: Finding, world: &dyn World) -> Finding {
+fn checked_finding(finding: Finding, capabilities: &dyn Capabilities) -> Finding {
     match finding {
-        Finding::Happened(success) => match checked(Ok(*success), world) {
+        Finding::Happened(success) => match checked(Ok(*success), capabilities) {
             Ok(success) => Finding::Happened(Box::new(success)),
             Err(_) => Finding::Happened(Box::default()),
         },
@@ -569,10 +575,10 @@ fn panicked(payload: &(dyn Any + Send)) -> Failure {
 
 /// A handler's result in the form for others: no deeper than they can bear, its pictures as pictures, and no key in the words of
 /// an error.
-fn checked(result: HandlerResult, world: &dyn World) -> HandlerResult {
+fn checked(result: HandlerResult, capabilities: &dyn Capabilities) -> HandlerResult {
     let mut result = judged(result);
     match &mut result {
-        Ok(success) => keep_pictures(success, world),
+        Ok(success) => keep_pictures(success, capabilities),
         Err(Failure { cause, .. }) => match cause {
             Cause::Reported(report) => {
                 hide_secrets(&mut report.message);
@@ -585,11 +591,14 @@ fn checked(result: HandlerResult, world: &dyn World) -> HandlerResult {
 }
 
 /// The same for a thread that moves audio: pictures are decoded and written elsewhere.
-async fn checked_apart(result: HandlerResult, world: Arc<dyn World>) -> HandlerResult {
+async fn checked_apart(
+    result: HandlerResult,
+    capabilities: Arc<dyn Capabilities>,
+) -> HandlerResult {
     if !result.as_ref().is_ok_and(may_hold_pictures) {
-        return checked(result, &*world);
+        return checked(result, &*capabilities);
     }
-    let checked = tokio::task::spawn_blocking(move || checked(result, &*world)).await;
+    let checked = tokio::task::spawn_blocking(move || checked(result, &*capabilities)).await;
     checked.unwrap_or_else(|_| Err(broken("the runtime ended before its result was read")))
 }
 

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use visible::{Shown, Visible};
 use windlass_session::io::{Input, Output};
 use windlass_session::journal::{
-    Header, JOURNAL_VERSION, Line, Step, settings_of, texts_of, versions_of,
+    Header, JOURNAL_VERSION, JournalStep, Line, settings_of, texts_of, versions_of,
 };
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
@@ -153,7 +153,7 @@ impl RecordedSession {
             false => texts_of(&out[before..]),
         };
         recorder.steps += 1;
-        let step = Step {
+        let step = JournalStep {
             number: recorder.steps,
             at: now,
             input: written,

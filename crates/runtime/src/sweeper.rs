@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use windlass_driver::{DueLookup, Ledger, Sweep};
 use windlass_session::limits::Limits;
 use windlass_store::{ConversationRef, Effect};
-use windlass_tool::handler::World;
+use windlass_tool::handler::Capabilities;
 use windlass_tool::id::{ClientId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;
@@ -27,7 +27,7 @@ const LOOKUPS_MAX: usize = 8;
 /// The parts of a process that a sweep needs.
 pub struct Sweeper {
     pub ledger: Arc<dyn Ledger>,
-    pub world: Arc<dyn World>,
+    pub capabilities: Arc<dyn Capabilities>,
     pub audit: Option<Arc<Audit>>,
     pub threads: HandlerThreads,
     /// The current tools.
@@ -88,7 +88,12 @@ impl Sweeper {
             Some(audit) if audit.admits_writes().is_err() => {}
             Some(audit) => {
                 let user_id = (self.user_of)(conversation);
-                audit.found(conversation, user_id, effect, self.world.now_unix_ms());
+                audit.found(
+                    conversation,
+                    user_id,
+                    effect,
+                    self.capabilities.now_unix_ms(),
+                );
             }
             // Without an audit no line is needed.
             None => sweep.audited([&(conversation.clone(), effect.clone())]),
@@ -112,12 +117,12 @@ impl Sweeper {
             ledger: Some(due.conversation.clone()),
         };
         let version = registry.version().clone();
-        let (world, threads) = (self.world.clone(), self.threads.clone());
-        let executor = Executor::new(identity.clone(), version, world, threads);
+        let (capabilities, threads) = (self.capabilities.clone(), self.threads.clone());
+        let executor = Executor::new(identity.clone(), version, capabilities, threads);
         let finding = executor.look_up_alone(&due.lookup).await;
         let found = sweep.found(due, (registry, &self.limits), &finding).await;
         let audit = self.audit.clone().map(|audit| audit as Arc<dyn Subscriber>);
-        let now_unix_ms = self.world.now_unix_ms();
+        let now_unix_ms = self.capabilities.now_unix_ms();
         tell_apart(audit.as_slice(), &identity, now_unix_ms, &found.events);
         found.settled
     }

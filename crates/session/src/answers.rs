@@ -2,7 +2,7 @@
 //! yet, and results whose connection is gone. Knows no connection and no turn.
 
 use crate::config::SessionConfig;
-use crate::facts::{Delivered, DeliveryKey, HashedKey, Slot};
+use crate::facts::{CallRequest, Delivered, DeliveryKey, HashedKey};
 use crate::hash::{BuildQuickHasher, bound};
 use crate::model::ModelToolResponse;
 use crate::policy::Settled;
@@ -133,7 +133,7 @@ impl Answers {
         // An earlier answer that the call is still at work is obsolete.
         late.retain(|late| {
             let is_at_work = late.settled.response.meta.accepted_until.is_some();
-            !is_at_work || late.slot.number != newest.slot.number
+            !is_at_work || late.call_request.number != newest.call_request.number
         });
         if late
             .iter()
@@ -156,7 +156,7 @@ impl Answers {
         // Refusals make room for outcomes.
         let refusal = late.iter().position(|late| !late.settled.is_outcome);
         let dropped = late.remove(refusal.unwrap_or(0));
-        dropped.map(|dropped| dropped.slot.number)
+        dropped.map(|dropped| dropped.call_request.number)
     }
 
     /// Corrects undelivered and unconfirmed answers of unknown outcome, now that more is known of the effect.
@@ -176,13 +176,13 @@ impl Answers {
         &mut self,
         answer: CallAnswer,
         config: &SessionConfig,
-    ) -> Vec<Slot> {
-        let is_held = self.holds(answer.slot.batch, answer.slot.number);
+    ) -> Vec<CallRequest> {
+        let is_held = self.holds(answer.call_request.batch, answer.call_request.number);
         let mut superseding = Vec::new();
         if !is_held {
             superseding.extend(self.supersede(&answer));
         }
-        let heard_from = (!is_held).then(|| self.heard_from(&answer.slot, config));
+        let heard_from = (!is_held).then(|| self.heard_from(&answer.call_request, config));
         let forgotten = self.keep_unconfirmed(answer, heard_from, config.limits.open_calls_max);
         // The sending of a forgotten answer will not be noticed any more.
         if let Some(forgotten) = forgotten.filter(|answer| answer.heard_from.is_none()) {
@@ -192,7 +192,11 @@ impl Answers {
     }
 
     /// The held answers of a message have gone out. Returns the deliveries whose answer is final by that.
-    pub(crate) fn await_reactions(&mut self, slot: &Slot, config: &SessionConfig) -> Vec<Slot> {
+    pub(crate) fn await_reactions(
+        &mut self,
+        call_request: &CallRequest,
+        config: &SessionConfig,
+    ) -> Vec<CallRequest> {
         let mut superseding = Vec::new();
         if self.unconfirmed.is_empty() {
             return superseding;
@@ -200,10 +204,13 @@ impl Answers {
         // The model may wait for some calls of a message and not for others.
         let mut unconfirmed = std::mem::take(&mut self.unconfirmed);
         for answer in &mut unconfirmed {
-            let Delivered { batch, number, .. } = *answer.answer.slot;
-            if batch == slot.batch && answer.heard_from.is_none() && !self.holds(batch, number) {
+            let Delivered { batch, number, .. } = *answer.answer.call_request;
+            if batch == call_request.batch
+                && answer.heard_from.is_none()
+                && !self.holds(batch, number)
+            {
                 superseding.extend(self.supersede(&answer.answer));
-                answer.heard_from = Some(self.heard_from(&answer.answer.slot, config));
+                answer.heard_from = Some(self.heard_from(&answer.answer.call_request, config));
             }
         }
         self.unconfirmed = unconfirmed;
@@ -211,16 +218,16 @@ impl Answers {
     }
 
     /// The first message of the model that can follow the answer to this call, if the answer goes out now.
-    fn heard_from(&self, slot: &Slot, config: &SessionConfig) -> u64 {
-        self.messages.next(config.waits_for(&slot.name))
+    fn heard_from(&self, call_request: &CallRequest, config: &SessionConfig) -> u64 {
+        self.messages.next(config.waits_for(&call_request.name))
     }
 
     /// The model asked again and has its answer. Results of earlier connections that say the same are dropped, and calls of those
     /// connections that ask for the same need no answer.
-    fn supersede(&mut self, told: &CallAnswer) -> Option<Slot> {
+    fn supersede(&mut self, told: &CallAnswer) -> Option<CallRequest> {
         self.late.retain(|late| !told.stands_for(late));
-        let has_earlier = told.slot.generation > 1;
-        (has_earlier && told.answers_whoever_asked()).then(|| told.slot.clone())
+        let has_earlier = told.call_request.generation > 1;
+        (has_earlier && told.answers_whoever_asked()).then(|| told.call_request.clone())
     }
 
     /// Returns the answer that is forgotten for lack of room.
@@ -232,12 +239,13 @@ impl Answers {
     ) -> Option<Unconfirmed> {
         let unconfirmed = &mut self.unconfirmed;
         // The repeated delivery has been answered again. Its earlier answer is not told twice.
-        unconfirmed.retain(|known| known.answer.slot.key != newest.slot.key);
+        unconfirmed.retain(|known| known.answer.call_request.key != newest.call_request.key);
         if newest.settled.effect_id.is_some() {
             // The newest answer about an effect replaces earlier ones. Answers that wait for others stay: one may go out and the other
             // not.
-            unconfirmed
-                .retain(|known| known.heard_from.is_none() || !known.answer.is_like(&newest.slot));
+            unconfirmed.retain(|known| {
+                known.heard_from.is_none() || !known.answer.is_like(&newest.call_request)
+            });
         }
         let forgotten = make_room(unconfirmed, unconfirmed_max, |_| true);
         unconfirmed.push(Unconfirmed {
@@ -302,9 +310,11 @@ impl Answers {
     }
 
     /// Ends a delivery. Returns true if it was still owed an answer on this connection.
-    pub(crate) fn close(&mut self, slot: &Slot) -> bool {
-        slot.provider_id()
-            .is_none_or(|id| self.closed_ids.close(id, &slot.key, slot.number))
+    pub(crate) fn close(&mut self, call_request: &CallRequest) -> bool {
+        call_request.provider_id().is_none_or(|id| {
+            self.closed_ids
+                .close(id, &call_request.key, call_request.number)
+        })
     }
 
     /// A call has come and is owed an answer.
@@ -321,7 +331,7 @@ impl Answers {
         self.closed_ids.withdraw(&withdrawn);
         // The withdrawn answers were never sent, so no reaction to them is awaited.
         self.unconfirmed
-            .retain(|answer| !withdrawn.contains(&answer.answer.slot.number));
+            .retain(|answer| !withdrawn.contains(&answer.answer.call_request.number));
     }
 
     /// A new connection begins, on which no id has had an answer.
@@ -604,7 +614,7 @@ struct Unconfirmed {
 /// A result that its connection may never have carried.
 #[derive(Clone, Debug)]
 pub(crate) struct CallAnswer {
-    pub(crate) slot: Slot,
+    pub(crate) call_request: CallRequest,
     pub(crate) settled: Settled,
     /// When the model is to speak of it, if anything says so.
     pub(crate) scheduling: Option<Scheduling>,
@@ -627,15 +637,16 @@ impl CallAnswer {
         let is_same = match (&self.settled.effect_id, &other.settled.effect_id) {
             (Some(own), Some(others)) => own == others,
             (Some(_), None) | (None, Some(_)) | (None, None) => {
-                other.slot.generation < self.slot.generation && other.is_like(&self.slot)
+                other.call_request.generation < self.call_request.generation
+                    && other.is_like(&self.call_request)
             }
         };
         (is_same && self.answers_whoever_asked()) || self.settled.is_of_one_run(&other.settled)
     }
 
     /// Whether this call asks for the same thing.
-    fn is_like(&self, slot: &Slot) -> bool {
-        self.slot.is_like(slot)
+    fn is_like(&self, call_request: &CallRequest) -> bool {
+        self.call_request.is_like(call_request)
     }
 }
 

@@ -4,13 +4,13 @@
 use crate::answers::Notice;
 use crate::client::{ClientUpdate, ConfirmationQuestion, REPLACED, because, input, warning};
 use crate::deadlines::Deadline;
+use crate::dialogue::Dialogue;
 use crate::event::{CallRecord, ConsentReason, Resolution, SessionEvent};
-use crate::facts::Slot;
+use crate::facts::CallRequest;
 use crate::io::{AnswerRequest, Output};
 use crate::ledger;
 use crate::policy::{Settled, confirm, consent};
 use crate::projection::result_text;
-use crate::talk::Talk;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ struct AskedQuestion {
     number: QuestionNumber,
     tool: ToolId,
     /// The request's call, under the number that the client knows. It is recorded if nothing comes of the request.
-    slot: Slot,
+    call_request: CallRequest,
     /// Why the user is asked, for the audit.
     consent: Option<Arc<ConsentReason>>,
     /// The effect that its approval began, once that is known.
@@ -70,12 +70,17 @@ const KNOWN_MAX: usize = 16;
 // Requests that the client is shown.
 impl Approvals {
     /// Puts a request before the client. Records of its call have the number by which the client knows it.
-    pub(crate) fn ask(&mut self, question: &Question, slot: Slot, talk: &mut Talk) {
-        let call = slot.number;
+    pub(crate) fn ask(
+        &mut self,
+        question: &Question,
+        call_request: CallRequest,
+        dialogue: &mut Dialogue,
+    ) {
+        let call = call_request.number;
         self.keep(AskedQuestion {
             number: question.number,
             tool: question.tool.clone(),
-            slot,
+            call_request,
             consent: consent::asked_before(question),
             effect_id: None,
             refused: None,
@@ -83,13 +88,13 @@ impl Approvals {
             is_input: question.input.is_some(),
             is_taken_over: false,
         });
-        talk.step.event(SessionEvent::ConfirmationRequested {
+        dialogue.step.event(SessionEvent::ConfirmationRequested {
             call,
             tool: question.tool.clone(),
             because: because(question),
             expires_at_unix_ms: question.expires_at_unix_ms,
         });
-        show(question, call, talk);
+        show(question, call, dialogue);
     }
 
     /// The newest row of a request: the log's, if that is newer than the one in the ledger's reply.
@@ -109,22 +114,27 @@ impl Approvals {
     }
 
     /// The same for a request that this session takes over.
-    pub(crate) fn take_over(&mut self, question: &Question, slot: Slot, talk: &mut Talk) {
-        self.ask(question, slot, talk);
+    pub(crate) fn take_over(
+        &mut self,
+        question: &Question,
+        call_request: CallRequest,
+        dialogue: &mut Dialogue,
+    ) {
+        self.ask(question, call_request, dialogue);
         if let Some(asked) = self.get_mut(question.number) {
             asked.is_taken_over = true;
         }
     }
 
     /// Whether this session is told the outcome of a request: it asked it, or has taken it over.
-    pub(crate) fn asks(&self, question: &Question, talk: &Talk) -> bool {
+    pub(crate) fn asks(&self, question: &Question, dialogue: &Dialogue) -> bool {
         let is_taken_over = |asked: &AskedQuestion| asked.is_taken_over;
-        question.leg == talk.step.config.session_id
+        question.leg == dialogue.step.config.session_id
             || self.get(question.number).is_some_and(is_taken_over)
     }
 
     /// A request waits for longer than was shown, or waits again: the client is told its end.
-    pub(crate) fn extend(&mut self, question: &Question, talk: &mut Talk) {
+    pub(crate) fn extend(&mut self, question: &Question, dialogue: &mut Dialogue) {
         let Some(asked) = self.get_mut(question.number) else {
             return;
         };
@@ -135,32 +145,33 @@ impl Approvals {
         }
         asked.expires_at_unix_ms = question.expires_at_unix_ms;
         asked.effect_id = None;
-        let call = asked.slot.number;
-        show(question, call, talk);
+        let call = asked.call_request.number;
+        show(question, call, dialogue);
     }
 
     /// Another request replaces this one, which is not shown any more.
-    pub(crate) fn replaced(&mut self, number: QuestionNumber, talk: &mut Talk) {
-        let Some(asked) = self.forget(number, talk) else {
+    pub(crate) fn replaced(&mut self, number: QuestionNumber, dialogue: &mut Dialogue) {
+        let Some(asked) = self.forget(number, dialogue) else {
             return;
         };
-        let call = asked.slot.number;
-        resolved(call, Resolution::Replaced, talk);
+        let call = asked.call_request.number;
+        resolved(call, Resolution::Replaced, dialogue);
         let message = "another request takes the place of this one";
         let error = CallError::new(ErrorType::ConfirmationExpired, message)
             .with_details(serde_json::json!({ "reason": REPLACED }));
-        let response = talk.step.failed_by_name(asked.tool.as_str(), error);
-        tell(Some(call), &response, talk);
+        let response = dialogue.step.failed_by_name(asked.tool.as_str(), error);
+        tell(Some(call), &response, dialogue);
     }
 }
 
 /// Shows a request, or its new end.
-fn show(question: &Question, call: CallNumber, talk: &mut Talk) {
+fn show(question: &Question, call: CallNumber, dialogue: &mut Dialogue) {
     let left_ms = question
         .expires_at_unix_ms
-        .saturating_sub(talk.step.unix_ms());
+        .saturating_sub(dialogue.step.unix_ms());
     let left = Duration::from_millis(left_ms);
-    talk.step
+    dialogue
+        .step
         .set_deadline(Deadline::Question(question.number), left);
     let preview = question.preview.expose();
     let arguments = ledger::arguments_of(question.arguments.expose());
@@ -172,11 +183,12 @@ fn show(question: &Question, call: CallNumber, talk: &mut Talk) {
         preview: (!preview.is_empty()).then(|| question.preview.clone()),
         warning: warning(question),
         because: because(question),
-        remember: ledger::remember_offer(question, &talk.step),
+        remember: ledger::remember_offer(question, &dialogue.step),
         input: input(question),
         expires_at_unix_ms: question.expires_at_unix_ms,
     };
-    talk.step
+    dialogue
+        .step
         .tell_client(ClientUpdate::ConfirmationRequest(Box::new(asked)));
 }
 
@@ -203,8 +215,8 @@ impl Approvals {
         Some(self.asked.remove(index))
     }
 
-    fn forget(&mut self, number: QuestionNumber, talk: &mut Talk) -> Option<AskedQuestion> {
-        talk.step.clear(Deadline::Question(number));
+    fn forget(&mut self, number: QuestionNumber, dialogue: &mut Dialogue) -> Option<AskedQuestion> {
+        dialogue.step.clear(Deadline::Question(number));
         self.take(number)
     }
 
@@ -213,13 +225,13 @@ impl Approvals {
     }
 
     /// The call of a request, if the client was shown it.
-    pub(crate) fn slot_asked(&self, number: QuestionNumber) -> Option<&Slot> {
-        self.get(number).map(|asked| &asked.slot)
+    pub(crate) fn call_request_asked(&self, number: QuestionNumber) -> Option<&CallRequest> {
+        self.get(number).map(|asked| &asked.call_request)
     }
 
     /// The number of a request's call, if the client was shown it.
     pub(crate) fn call_asked(&self, number: QuestionNumber) -> Option<CallNumber> {
-        self.get(number).map(|asked| asked.slot.number)
+        self.get(number).map(|asked| asked.call_request.number)
     }
 
     /// The number of a request's call, as this session's client knows it.
@@ -238,7 +250,7 @@ impl Approvals {
     /// The calls of requests without an answer, as far as this session knows.
     pub(crate) fn open(&self) -> impl Iterator<Item = CallNumber> {
         let open = self.asked.iter().filter(|asked| asked.effect_id.is_none());
-        open.map(|asked| asked.slot.number)
+        open.map(|asked| asked.call_request.number)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -251,7 +263,7 @@ impl Approvals {
     }
 
     /// The user has not answered in time.
-    pub(crate) fn expired(&mut self, number: QuestionNumber, talk: &mut Talk) {
+    pub(crate) fn expired(&mut self, number: QuestionNumber, dialogue: &mut Dialogue) {
         let is_open = |asked: &AskedQuestion| asked.effect_id.is_none();
         // The end of an approved request is still to be told.
         if !self.get(number).is_some_and(is_open) {
@@ -262,12 +274,12 @@ impl Approvals {
         };
         let message = "the user did not answer in time";
         let error = CallError::new(ErrorType::ConfirmationExpired, message);
-        resolved(asked.slot.number, Resolution::Expired, talk);
-        let response = talk.step.failed_by_name(asked.tool.as_str(), error);
-        let call = asked.slot.number;
-        let record = record(asked.slot, &response).because(asked.consent);
-        talk.step.event(SessionEvent::CallRejected(record));
-        tell(Some(call), &response, talk);
+        resolved(asked.call_request.number, Resolution::Expired, dialogue);
+        let response = dialogue.step.failed_by_name(asked.tool.as_str(), error);
+        let call = asked.call_request.number;
+        let record = record(asked.call_request, &response).because(asked.consent);
+        dialogue.step.event(SessionEvent::CallRejected(record));
+        tell(Some(call), &response, dialogue);
     }
 }
 
@@ -289,21 +301,24 @@ impl Approvals {
         question: Box<Question>,
         answer: UserAnswer,
         turn: u64,
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
-        let (nonce, effect_id) = talk.step.mint();
-        let number = talk.step.next_call();
+        let (nonce, effect_id) = dialogue.step.mint();
+        let number = dialogue.step.next_call();
         let is_approval = matches!(answer, UserAnswer::Approved { .. });
         let verdict = match answer {
             UserAnswer::Denied(reason) => AnswerVerdict::Denied { reason },
             UserAnswer::Approved { .. } => {
-                let approval = ledger::approval(None, (number, turn), (false, None), &talk.step);
+                let approval =
+                    ledger::approval(None, (number, turn), (false, None), &dialogue.step);
                 AnswerVerdict::Approved(Box::new(approval))
             }
         };
-        let patience = Duration::from_millis(talk.step.limits().reserve_timeout_ms);
-        talk.step.set_deadline(Deadline::Store(number), patience);
-        talk.step.push(Output::Answer {
+        let patience = Duration::from_millis(dialogue.step.limits().reserve_timeout_ms);
+        dialogue
+            .step
+            .set_deadline(Deadline::Store(number), patience);
+        dialogue.step.push(Output::Answer {
             call: number,
             question: question.number,
             answer: Box::new(AnswerRequest {
@@ -323,12 +338,17 @@ impl Approvals {
     }
 
     /// Whether the ledger is to reply under this number about an answer for which nothing can run.
-    pub(crate) fn awaits(&self, number: CallNumber) -> bool {
+    pub(crate) fn has_pending_answer(&self, number: CallNumber) -> bool {
         self.pending.iter().any(|pending| pending.number == number)
     }
 
     /// The ledger has taken an answer for which nothing runs; `None` if it could not be stored, or came too late.
-    pub(crate) fn on_taken(&mut self, number: CallNumber, reply: Option<Reply>, talk: &mut Talk) {
+    pub(crate) fn on_answer_reply(
+        &mut self,
+        number: CallNumber,
+        reply: Option<Reply>,
+        dialogue: &mut Dialogue,
+    ) {
         let index = self.pending.iter().position(|one| one.number == number);
         let Some(pending) = index.map(|index| self.pending.remove(index)) else {
             return;
@@ -336,14 +356,14 @@ impl Approvals {
         let question = pending.question;
         match reply {
             Some(Reply::Denied(denied)) if !pending.is_approval => {
-                resolved(self.call_of(&question), Resolution::Declined, talk);
+                resolved(self.call_of(&question), Resolution::Declined, dialogue);
                 let error = confirm::denied(question.tool.as_str(), &denied);
-                let response = talk.step.failed_by_name(question.tool.as_str(), error);
-                self.record_denial(&question, (pending.number, &response), talk);
-                tell(Some(self.call_of(&question)), &response, talk);
-                self.tell_of_denial(&denied, talk);
+                let response = dialogue.step.failed_by_name(question.tool.as_str(), error);
+                self.record_denial(&question, (pending.number, &response), dialogue);
+                tell(Some(self.call_of(&question)), &response, dialogue);
+                self.tell_of_denial(&denied, dialogue);
             }
-            Some(reply) => self.tell_reply(&question, 0, reply, talk),
+            Some(reply) => self.tell_reply(&question, 0, reply, dialogue),
             None => {
                 let what = match pending.is_approval {
                     true => "your approval",
@@ -351,20 +371,20 @@ impl Approvals {
                 };
                 let message = format!("{what} could not be stored; send it again");
                 let error = CallError::new(ErrorType::Transient, message);
-                self.refuse(&question, error, talk);
+                self.refuse(&question, error, dialogue);
             }
         }
     }
 
     /// The ledger has not replied in time: an effect that it may have begun counts as not begun.
-    pub(crate) fn give_up(&mut self, number: CallNumber, talk: &mut Talk) {
+    pub(crate) fn give_up(&mut self, number: CallNumber, dialogue: &mut Dialogue) {
         if let Some(pending) = self.pending.iter().find(|one| one.number == number) {
-            talk.step.push(Output::Abandon {
+            dialogue.step.push(Output::Abandon {
                 nonce: pending.nonce,
                 effect_id: pending.effect_id.clone(),
                 question: Some(pending.question.number),
             });
-            self.on_taken(number, None, talk);
+            self.on_answer_reply(number, None, dialogue);
         }
     }
 
@@ -373,21 +393,21 @@ impl Approvals {
         &mut self,
         question: &Question,
         clicks: u32,
-        (slot, error): (Slot, CallError),
-        talk: &mut Talk,
+        (call_request, error): (CallRequest, CallError),
+        dialogue: &mut Dialogue,
     ) {
         let reason = error.error_type;
         let is_news = self
             .get_mut(question.number)
             .is_none_or(|asked| asked.refused.replace(reason) != Some(reason));
         if is_news {
-            let response = talk
+            let response = dialogue
                 .step
                 .failed_by_name(question.tool.as_str(), error.clone());
-            let record = record(slot, &response).because(consent::asked_before(question));
-            talk.step.event(SessionEvent::CallRejected(record));
+            let record = record(call_request, &response).because(consent::asked_before(question));
+            dialogue.step.event(SessionEvent::CallRejected(record));
         }
-        self.tell_result(question, clicks, (error, Resolution::Refused), talk);
+        self.tell_result(question, clicks, (error, Resolution::Refused), dialogue);
     }
 
     /// Tells the client the ledger's reply to an answer, once and then once for each further click.
@@ -396,32 +416,32 @@ impl Approvals {
         question: &Question,
         clicks: u32,
         reply: Reply,
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
         let tool = question.tool.as_str();
-        let turn = talk.turns.last_number();
+        let turn = dialogue.turns.last_number();
         let (error_type, message) = match reply {
             Reply::Replay(effect) | Reply::Unknown(effect) => {
-                let settled = ledger::settled_of(&effect, turn, &talk.step);
-                self.tell_clicks(question, clicks, &settled.response, talk);
-                return self.end(question, &settled, talk);
+                let settled = ledger::settled_of(&effect, turn, &dialogue.step);
+                self.tell_clicks(question, clicks, &settled.response, dialogue);
+                return self.end(question, &settled, dialogue);
             }
             Reply::Denied(denied) => {
                 let error = confirm::denied(tool, &denied);
-                return self.tell_result(question, clicks, (error, Resolution::Refused), talk);
+                return self.tell_result(question, clicks, (error, Resolution::Refused), dialogue);
             }
             Reply::Ask(asked) => {
-                self.forget(question.number, talk);
+                self.forget(question.number, dialogue);
                 let asked = asked.question;
                 // Another session's number may be that of a call of this one.
-                let call = match asked.leg == talk.step.config.session_id {
+                let call = match asked.leg == dialogue.step.config.session_id {
                     true => CallNumber(asked.call),
-                    false => talk.step.next_call(),
+                    false => dialogue.step.next_call(),
                 };
                 self.ask(
                     &asked,
-                    ledger::slot_of(&asked, call, turn, &talk.step),
-                    talk,
+                    ledger::call_request_of(&asked, call, turn, &dialogue.step),
+                    dialogue,
                 );
                 (
                     ErrorType::ConfirmationRequired,
@@ -431,7 +451,7 @@ impl Approvals {
                 )
             }
             Reply::Changed(_) => {
-                self.forget(question.number, talk);
+                self.forget(question.number, dialogue);
                 (
                     ErrorType::ConfirmationExpired,
                     format!(
@@ -466,22 +486,25 @@ impl Approvals {
             _ => (ErrorType::ConfirmationExpired, NOT_VALID.to_owned()),
         };
         let error = CallError::new(error_type, message);
-        self.tell_result(question, clicks, (error, Resolution::Refused), talk);
+        self.tell_result(question, clicks, (error, Resolution::Refused), dialogue);
     }
 
     /// Tells the model of this session the outcome of a request of its own, unless it has heard it.
-    pub(crate) fn end(&mut self, question: &Question, settled: &Settled, talk: &mut Talk) {
-        let is_asker = self.asks(question, talk);
-        let asked = self.forget(question.number, talk);
-        let is_told = asked.is_none() && question.leg == talk.step.config.session_id;
+    pub(crate) fn end(&mut self, question: &Question, settled: &Settled, dialogue: &mut Dialogue) {
+        let is_asker = self.asks(question, dialogue);
+        let asked = self.forget(question.number, dialogue);
+        let is_told = asked.is_none() && question.leg == dialogue.step.config.session_id;
         // It asks something further, and the model knows that the user is asked.
         let is_asking = settled.response.error_type() == Some(ErrorType::ConfirmationRequired);
-        if is_asking || is_told || !is_asker || !talk.ending.is_running() {
+        if is_asking || is_told || !is_asker || !dialogue.ending.is_running() {
             return;
         }
-        let turn = asked.map_or_else(|| talk.turns.last_number(), |asked| asked.slot.turn);
+        let turn = asked.map_or_else(
+            || dialogue.turns.last_number(),
+            |asked| asked.call_request.turn,
+        );
         let asked = (question.number, question.input.is_some());
-        notify_of_approved(asked, &question.tool, turn, settled, talk);
+        notify_of_approved(asked, &question.tool, turn, settled, dialogue);
     }
 
     /// Tells the client an outcome, once and then once for each further click.
@@ -490,11 +513,11 @@ impl Approvals {
         question: &Question,
         clicks: u32,
         response: &Arc<ToolResponse>,
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
         let call = self.call_of(question);
         for _ in 0..=clicks {
-            tell(Some(call), response, talk);
+            tell(Some(call), response, dialogue);
         }
     }
 
@@ -503,16 +526,16 @@ impl Approvals {
         question: &Question,
         clicks: u32,
         (error, resolution): (CallError, Resolution),
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
-        resolved(self.call_of(question), resolution, talk);
-        let response = talk.step.failed_by_name(question.tool.as_str(), error);
-        self.tell_clicks(question, clicks, &response, talk);
+        resolved(self.call_of(question), resolution, dialogue);
+        let response = dialogue.step.failed_by_name(question.tool.as_str(), error);
+        self.tell_clicks(question, clicks, &response, dialogue);
     }
 
     /// An answer does not count, and the ledger was not asked.
-    pub(crate) fn refuse(&self, question: &Question, error: CallError, talk: &mut Talk) {
-        self.tell_result(question, 0, (error, Resolution::Refused), talk);
+    pub(crate) fn refuse(&self, question: &Question, error: CallError, dialogue: &mut Dialogue) {
+        self.tell_result(question, 0, (error, Resolution::Refused), dialogue);
     }
 
     /// Records a denial as the end of the request's call. An earlier denial has its record.
@@ -520,25 +543,28 @@ impl Approvals {
         &self,
         question: &Question,
         (number, response): (CallNumber, &Arc<ToolResponse>),
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
-        let is_others = question.leg != talk.step.config.session_id;
-        let slot = match self.get(question.number) {
-            Some(asked) => asked.slot.clone(),
-            None if is_others && question.state == QuestionState::Open => {
-                ledger::slot_of(question, number, talk.turns.last_number(), &talk.step)
-            }
+        let is_others = question.leg != dialogue.step.config.session_id;
+        let call_request = match self.get(question.number) {
+            Some(asked) => asked.call_request.clone(),
+            None if is_others && question.state == QuestionState::Open => ledger::call_request_of(
+                question,
+                number,
+                dialogue.turns.last_number(),
+                &dialogue.step,
+            ),
             None => return,
         };
-        let record = record(slot, response).because(consent::asked_before(question));
-        talk.step.event(SessionEvent::CallRejected(record));
+        let record = record(call_request, response).because(consent::asked_before(question));
+        dialogue.step.event(SessionEvent::CallRejected(record));
     }
 }
 
 // Entries of the log about requests.
 impl Approvals {
     /// An effect has ended. If a request of this session was approved another way, this is its outcome. Returns whether it was told.
-    pub(crate) fn on_effect(&mut self, effect: &Effect, talk: &mut Talk) -> bool {
+    pub(crate) fn on_effect(&mut self, effect: &Effect, dialogue: &mut Dialogue) -> bool {
         let is_of = |asked: &&AskedQuestion| asked.effect_id.as_ref() == Some(&effect.effect_id);
         let asked = self.asked.iter().find(is_of).map(|asked| asked.number);
         let Some(number) = asked.or(effect.newest_attempt().question) else {
@@ -548,36 +574,41 @@ impl Approvals {
         let asked = match effect.state {
             EffectState::NotDone => self.get(number).cloned(),
             EffectState::Running | EffectState::Done | EffectState::Unknown => {
-                self.forget(number, talk)
+                self.forget(number, dialogue)
             }
         };
         let Some(asked) = asked else {
             return false;
         };
-        let settled = ledger::settled_of(effect, talk.turns.last_number(), &talk.step);
-        tell(Some(asked.slot.number), &settled.response, talk);
+        let settled = ledger::settled_of(effect, dialogue.turns.last_number(), &dialogue.step);
+        tell(Some(asked.call_request.number), &settled.response, dialogue);
         let of = (number, asked.is_input);
-        notify_of_approved(of, &asked.tool, asked.slot.turn, &settled, talk);
+        notify_of_approved(of, &asked.tool, asked.call_request.turn, &settled, dialogue);
         true
     }
 
     /// A request was answered or closed; `is_running` if a call of this session runs by its approval.
-    pub(crate) fn on_question(&mut self, question: &Question, is_running: bool, talk: &mut Talk) {
+    pub(crate) fn on_question(
+        &mut self,
+        question: &Question,
+        is_running: bool,
+        dialogue: &mut Dialogue,
+    ) {
         if !self.is_asked(question.number) {
             return self.keep_in_mind(question);
         }
         match question.state {
-            QuestionState::Open => self.extend(question, talk),
+            QuestionState::Open => self.extend(question, dialogue),
             QuestionState::Approved => {
-                talk.step.clear(Deadline::Question(question.number));
+                dialogue.step.clear(Deadline::Question(question.number));
                 self.approved(question.number, question.effect_id.clone());
                 if question.effect_id.is_none() && !is_running {
-                    self.tell_of_approved_read(question, talk);
+                    self.tell_of_approved_read(question, dialogue);
                 }
             }
             QuestionState::Denied => {
-                resolved(self.call_of(question), Resolution::Declined, talk);
-                self.on_denied(question, talk);
+                resolved(self.call_of(question), Resolution::Declined, dialogue);
+                self.on_denied(question, dialogue);
             }
             QuestionState::Closed => {
                 let (error_type, message) = match question.effect_id {
@@ -591,15 +622,15 @@ impl Approvals {
                     ),
                 };
                 let error = CallError::new(error_type, message);
-                self.tell_result(question, 0, (error, Resolution::Withdrawn), talk);
-                self.forget(question.number, talk);
+                self.tell_result(question, 0, (error, Resolution::Withdrawn), dialogue);
+                self.forget(question.number, dialogue);
             }
         }
     }
 
     /// A request about a tool that changes nothing was approved elsewhere: its result was told there, and is kept nowhere.
-    fn tell_of_approved_read(&mut self, question: &Question, talk: &mut Talk) {
-        let Some(asked) = self.forget(question.number, talk) else {
+    fn tell_of_approved_read(&mut self, question: &Question, dialogue: &mut Dialogue) {
+        let Some(asked) = self.forget(question.number, dialogue) else {
             return;
         };
         let tool = asked.tool.as_str();
@@ -609,20 +640,24 @@ impl Approvals {
                 content: Vec::new(),
             },
             intents: Vec::new(),
-            meta: talk.step.meta_by_name(tool),
+            meta: dialogue.step.meta_by_name(tool),
         };
-        tell(Some(asked.slot.number), &Arc::new(response), talk);
+        tell(
+            Some(asked.call_request.number),
+            &Arc::new(response),
+            dialogue,
+        );
         let text = format!(
             "The user approved the call of {tool} elsewhere, and its result was shown there. Nobody has it any more."
         );
         let notice = Notice {
-            turn: asked.slot.turn,
+            turn: asked.call_request.turn,
             effect_id: None,
             question: Some(question.number),
             text,
             is_logged: false,
         };
-        talk.notify(notice);
+        dialogue.notify(notice);
     }
 
     /// A request of this session was approved, and this session has not reported the outcome.
@@ -630,30 +665,30 @@ impl Approvals {
         &self,
         question: &Question,
         effect: &Effect,
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
-        let turn = talk.turns.last_number();
-        let settled = ledger::settled_of(effect, turn, &talk.step);
-        tell(Some(self.call_of(question)), &settled.response, talk);
+        let turn = dialogue.turns.last_number();
+        let settled = ledger::settled_of(effect, turn, &dialogue.step);
+        tell(Some(self.call_of(question)), &settled.response, dialogue);
         let asked = (question.number, question.input.is_some());
-        notify_of_approved(asked, &question.tool, turn, &settled, talk);
+        notify_of_approved(asked, &question.tool, turn, &settled, dialogue);
     }
 
     /// The user denied a request of this session, in any session.
-    pub(crate) fn on_denied(&mut self, question: &Question, talk: &mut Talk) {
+    pub(crate) fn on_denied(&mut self, question: &Question, dialogue: &mut Dialogue) {
         if question.state != QuestionState::Denied {
             return;
         }
         let error = confirm::denied(question.tool.as_str(), question);
-        let response = talk.step.failed_by_name(question.tool.as_str(), error);
-        tell(Some(self.call_of(question)), &response, talk);
-        self.tell_of_denial(question, talk);
+        let response = dialogue.step.failed_by_name(question.tool.as_str(), error);
+        tell(Some(self.call_of(question)), &response, dialogue);
+        self.tell_of_denial(question, dialogue);
     }
 
     /// Tells the model of the session that asked of the user's denial.
-    fn tell_of_denial(&mut self, question: &Question, talk: &mut Talk) {
-        let is_asker = self.asks(question, talk);
-        let asked = self.forget(question.number, talk);
+    fn tell_of_denial(&mut self, question: &Question, dialogue: &mut Dialogue) {
+        let is_asker = self.asks(question, dialogue);
+        let asked = self.forget(question.number, dialogue);
         if !is_asker {
             return;
         }
@@ -664,46 +699,49 @@ impl Approvals {
             confirm::because(question)
         );
         let notice = Notice {
-            turn: asked.map_or_else(|| talk.turns.last_number(), |asked| asked.slot.turn),
+            turn: asked.map_or_else(
+                || dialogue.turns.last_number(),
+                |asked| asked.call_request.turn,
+            ),
             effect_id: None,
             question: Some(question.number),
             text,
             is_logged: false,
         };
-        talk.notify(notice);
+        dialogue.notify(notice);
     }
 }
 
 const NOT_VALID: &str = "this approval is not valid, or not valid any more";
 
 /// The token is unknown: nothing runs, and a stranger learns nothing.
-pub(crate) fn refuse_token(talk: &mut Talk) {
+pub(crate) fn refuse_token(dialogue: &mut Dialogue) {
     let error = CallError::new(ErrorType::ConfirmationExpired, NOT_VALID);
-    talk.step.event(SessionEvent::ConfirmationResolved {
+    dialogue.step.event(SessionEvent::ConfirmationResolved {
         call: None,
         resolution: Resolution::Refused,
     });
-    let response = talk.step.failed_by_name("confirm", error);
-    tell(None, &response, talk);
+    let response = dialogue.step.failed_by_name("confirm", error);
+    tell(None, &response, dialogue);
 }
 
-fn tell(call: Option<CallNumber>, response: &Arc<ToolResponse>, talk: &mut Talk) {
-    talk.step.tell_client(ClientUpdate::ConfirmationResult {
+fn tell(call: Option<CallNumber>, response: &Arc<ToolResponse>, dialogue: &mut Dialogue) {
+    dialogue.step.tell_client(ClientUpdate::ConfirmationResult {
         call,
         response: Sensitive(response.clone()),
     });
 }
 
 /// The request is resolved for this session's client.
-fn resolved(call: CallNumber, resolution: Resolution, talk: &mut Talk) {
-    talk.step.event(SessionEvent::ConfirmationResolved {
+fn resolved(call: CallNumber, resolution: Resolution, dialogue: &mut Dialogue) {
+    dialogue.step.event(SessionEvent::ConfirmationResolved {
         call: Some(call),
         resolution,
     });
 }
 
-fn record(slot: Slot, response: &Arc<ToolResponse>) -> CallRecord {
-    CallRecord::new(slot, response, None)
+fn record(call_request: CallRequest, response: &Arc<ToolResponse>) -> CallRecord {
+    CallRecord::new(call_request, response, None)
 }
 
 /// Tells the model the outcome of an approval.
@@ -712,9 +750,9 @@ fn notify_of_approved(
     tool: &ToolId,
     turn: u64,
     settled: &Settled,
-    talk: &mut Talk,
+    dialogue: &mut Dialogue,
 ) {
-    let result = result_text(settled, talk.step.limits().projection_characters_max);
+    let result = result_text(settled, dialogue.step.limits().projection_characters_max);
     let did = match is_input {
         true => "answered what the service of",
         false => "approved the call of",
@@ -735,7 +773,7 @@ fn notify_of_approved(
         }
         Some(_) => format!("The user {did} {tool}. It did not work: {result}"),
     };
-    talk.note_external(settled);
+    dialogue.note_external(settled);
     let notice = Notice {
         turn,
         effect_id: settled.effect_id.clone(),
@@ -743,13 +781,13 @@ fn notify_of_approved(
         text,
         is_logged: false,
     };
-    talk.notify(notice);
+    dialogue.notify(notice);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::Step;
+    use crate::step::SessionStep;
     use crate::time::Timestamp;
     use windlass_store::{EffectKey, EntryNumber, Hazards};
     use windlass_tool::id::{SessionId, UserId};
@@ -786,30 +824,30 @@ mod tests {
         }
     }
 
-    fn asked(numbers: std::ops::RangeInclusive<u32>) -> (Approvals, Talk) {
-        let mut talk = Talk::new(Step::for_tests());
+    fn asked(numbers: std::ops::RangeInclusive<u32>) -> (Approvals, Dialogue) {
+        let mut dialogue = Dialogue::new(SessionStep::for_tests());
         let mut approvals = Approvals::default();
         for number in numbers {
             let question = question(number);
             let call = CallNumber(u64::from(number));
-            let slot = ledger::slot_of(&question, call, 1, &talk.step);
-            approvals.ask(&question, slot, &mut talk);
+            let call_request = ledger::call_request_of(&question, call, 1, &dialogue.step);
+            approvals.ask(&question, call_request, &mut dialogue);
         }
-        (approvals, talk)
+        (approvals, dialogue)
     }
 
     #[test]
     fn a_request_is_shown_until_its_time_is_over_and_the_oldest_make_room() {
-        let (mut approvals, mut talk) = asked(1..=1);
+        let (mut approvals, mut dialogue) = asked(1..=1);
         let shown = ["ConfirmationRequested", "ConfirmationRequest"];
-        assert_eq!(talk.step.take_names(), shown);
-        approvals.expired(QuestionNumber(1), &mut talk);
+        assert_eq!(dialogue.step.take_names(), shown);
+        approvals.expired(QuestionNumber(1), &mut dialogue);
         assert_eq!(
-            talk.step.take_names(),
+            dialogue.step.take_names(),
             ["ConfirmationResolved", "CallRejected", "ConfirmationResult"]
         );
-        approvals.expired(QuestionNumber(1), &mut talk);
-        assert!(talk.step.take_names().is_empty(), "it has ended");
+        approvals.expired(QuestionNumber(1), &mut dialogue);
+        assert!(dialogue.step.take_names().is_empty(), "it has ended");
         let (approvals, _) = asked(1..=100);
         assert_eq!(approvals.open().count(), ASKED_MAX);
         assert!(!approvals.is_asked(QuestionNumber(1)));
@@ -817,13 +855,16 @@ mod tests {
 
     #[test]
     fn an_approval_is_refused_anew_for_another_reason_alone() {
-        let (mut approvals, mut talk) = asked(1..=1);
+        let (mut approvals, mut dialogue) = asked(1..=1);
         let mut is_recorded = |reason| {
             let (question, error) = (question(1), CallError::new(reason, "not now"));
-            let slot = ledger::slot_of(&question, CallNumber(1), 1, &talk.step);
-            talk.step.take_names();
-            approvals.not_now(&question, 0, (slot, error), &mut talk);
-            talk.step.take_names().contains(&"CallRejected".to_owned())
+            let call_request = ledger::call_request_of(&question, CallNumber(1), 1, &dialogue.step);
+            dialogue.step.take_names();
+            approvals.not_now(&question, 0, (call_request, error), &mut dialogue);
+            dialogue
+                .step
+                .take_names()
+                .contains(&"CallRejected".to_owned())
         };
         assert!(is_recorded(ErrorType::RateLimit));
         assert!(!is_recorded(ErrorType::RateLimit));
@@ -832,32 +873,32 @@ mod tests {
 
     #[test]
     fn a_request_is_shown_with_its_new_end_and_once() {
-        let (mut approvals, mut talk) = asked(1..=1);
-        talk.step.take_names();
+        let (mut approvals, mut dialogue) = asked(1..=1);
+        dialogue.step.take_names();
         let longer = Question {
             expires_at_unix_ms: 90_000,
             ..question(1)
         };
-        approvals.extend(&longer, &mut talk);
-        assert_eq!(talk.step.take_names(), ["ConfirmationRequest"]);
-        approvals.extend(&longer, &mut talk);
-        assert!(talk.step.take_names().is_empty());
+        approvals.extend(&longer, &mut dialogue);
+        assert_eq!(dialogue.step.take_names(), ["ConfirmationRequest"]);
+        approvals.extend(&longer, &mut dialogue);
+        assert!(dialogue.step.take_names().is_empty());
         // By the session's time, which begins at 1,000.
         assert_eq!(
-            talk.step.deadlines.next(),
+            dialogue.step.deadlines.next(),
             Some(Timestamp::from_millis(89_000))
         );
         // An approval of it came too late for the store.
         approvals.approved(QuestionNumber(1), Some(EffectId::new("e-1")));
-        approvals.extend(&longer, &mut talk);
-        assert_eq!(talk.step.take_names(), ["ConfirmationRequest"]);
+        approvals.extend(&longer, &mut dialogue);
+        assert_eq!(dialogue.step.take_names(), ["ConfirmationRequest"]);
         assert_eq!(approvals.open().count(), 1);
     }
 
     #[test]
     fn a_late_answer_of_the_ledger_does_not_undo_what_the_log_has_told() {
-        let (mut approvals, mut talk) = asked(1..=1);
-        talk.step.take_names();
+        let (mut approvals, mut dialogue) = asked(1..=1);
+        dialogue.step.take_names();
         let row = |number, last_entry, state| Question {
             state,
             last_entry: EntryNumber(last_entry),
@@ -865,9 +906,12 @@ mod tests {
         };
         for number in 2..20 {
             let closed = row(number, 100, QuestionState::Closed);
-            approvals.on_question(&closed, false, &mut talk);
+            approvals.on_question(&closed, false, &mut dialogue);
         }
-        assert!(talk.step.take_names().is_empty(), "the client knows none");
+        assert!(
+            dialogue.step.take_names().is_empty(),
+            "the client knows none"
+        );
         let state = |number, last_entry| {
             let answered = row(number, last_entry, QuestionState::Open);
             approvals.newest(answered).state
@@ -883,12 +927,12 @@ mod tests {
 
     #[test]
     fn a_request_that_is_replaced_is_closed_before_the_next_is_shown() {
-        let (mut approvals, mut talk) = asked(1..=1);
-        talk.step.take_names();
-        approvals.replaced(QuestionNumber(1), &mut talk);
-        approvals.replaced(QuestionNumber(1), &mut talk);
+        let (mut approvals, mut dialogue) = asked(1..=1);
+        dialogue.step.take_names();
+        approvals.replaced(QuestionNumber(1), &mut dialogue);
+        approvals.replaced(QuestionNumber(1), &mut dialogue);
         assert_eq!(
-            talk.step.take_names(),
+            dialogue.step.take_names(),
             ["ConfirmationResolved", "ConfirmationResult"]
         );
         assert!(!approvals.is_asked(QuestionNumber(1)));
@@ -896,21 +940,21 @@ mod tests {
 
     #[test]
     fn a_denial_that_is_not_stored_in_time_is_asked_for_again() {
-        let mut talk = Talk::new(Step::for_tests());
+        let mut dialogue = Dialogue::new(SessionStep::for_tests());
         let mut approvals = Approvals::default();
         approvals.answer(
             Box::new(question(1)),
             UserAnswer::Denied(None),
             1,
-            &mut talk,
+            &mut dialogue,
         );
-        assert_eq!(talk.step.take_names(), ["Answer"]);
+        assert_eq!(dialogue.step.take_names(), ["Answer"]);
         let number = CallNumber(1);
-        assert!(approvals.awaits(number));
-        assert!(talk.step.deadlines.is_set(Deadline::Store(number)));
-        approvals.give_up(number, &mut talk);
+        assert!(approvals.has_pending_answer(number));
+        assert!(dialogue.step.deadlines.is_set(Deadline::Store(number)));
+        approvals.give_up(number, &mut dialogue);
         assert_eq!(
-            talk.step.take_names(),
+            dialogue.step.take_names(),
             ["Abandon", "ConfirmationResolved", "ConfirmationResult"]
         );
         assert_eq!(approvals.pending(), 0);

@@ -3,7 +3,7 @@
 
 use crate::event::SessionEvent;
 use crate::model::Usage;
-use crate::step::Step;
+use crate::step::SessionStep;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub(crate) struct ContextWatch {
 
 impl ContextWatch {
     /// Reports the estimated use at the session's beginning, if it is known.
-    pub(crate) fn begin(step: &mut Step) {
+    pub(crate) fn begin(step: &mut SessionStep) {
         let Some(mut estimate) = step.config.estimate else {
             return;
         };
@@ -101,7 +101,7 @@ impl ContextWatch {
         &mut self,
         usage: &Usage,
         other: Option<OtherModel>,
-        step: &mut Step,
+        step: &mut SessionStep,
     ) -> Option<NearlyFull> {
         // Some providers count no sum, and some only time.
         let counted = usage.input_tokens().saturating_add(usage.response_tokens);
@@ -149,7 +149,7 @@ pub(crate) struct NearlyFull {
 }
 
 /// The window of the session's own model, empty.
-fn own(step: &Step) -> ContextUse {
+fn own(step: &SessionStep) -> ContextUse {
     ContextUse {
         model: step.config.model.clone(),
         tokens: 0,
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn usage_counts_by_its_sum_or_its_parts_and_speech_by_time_counts_nothing() {
         let mut watch = ContextWatch::default();
-        let mut step = Step::for_tests();
+        let mut step = SessionStep::for_tests();
         let mut told = |usage: Usage| {
             watch
                 .used(&usage, None, &mut step)

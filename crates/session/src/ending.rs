@@ -6,7 +6,7 @@ use crate::deadlines::Deadline;
 use crate::event::{EndReason, SessionEvent};
 use crate::io::Output;
 use crate::state::ApplicationState;
-use crate::step::Step;
+use crate::step::SessionStep;
 use crate::time::Timestamp;
 use std::time::Duration;
 use windlass_tool::intent::EndAfter;
@@ -56,7 +56,7 @@ impl Ending {
         &self,
         state: &ApplicationState,
         unplayed: Duration,
-        step: &mut Step,
+        step: &mut SessionStep,
     ) {
         if state.pending_end.is_some() {
             let grace = Duration::from_millis(step.limits().farewell_grace_ms);
@@ -65,12 +65,12 @@ impl Ending {
     }
 
     /// No more words of the farewell will come. Earlier ones are still to be heard.
-    pub(crate) fn hear_farewell_out(&self, state: &ApplicationState, step: &mut Step) {
+    pub(crate) fn hear_farewell_out(&self, state: &ApplicationState, step: &mut SessionStep) {
         self.await_farewell(state, self.audio_ends.since(step.now), step);
     }
 
     /// A user who speaks into the farewell has more to say: the session waits for that, and for the model's answer.
-    pub(crate) fn postpone_farewell(&self, step: &mut Step) {
+    pub(crate) fn postpone_farewell(&self, step: &mut SessionStep) {
         if step.deadlines.is_set(Deadline::Farewell) {
             wait_for_farewell(step);
         }
@@ -78,7 +78,7 @@ impl Ending {
 
     /// Whether the session ends now because a tool asked for it. A requested end is never forgotten: it comes at latest when the model
     /// stays silent.
-    pub(crate) fn is_due(&self, state: &ApplicationState, step: &mut Step) -> bool {
+    pub(crate) fn is_due(&self, state: &ApplicationState, step: &mut SessionStep) -> bool {
         let Some(end) = state.pending_end.as_ref().filter(|_| self.is_running()) else {
             return false;
         };
@@ -92,7 +92,7 @@ impl Ending {
     }
 
     /// Nothing begins any more. The session waits only for started work.
-    pub(crate) fn begin(&mut self, reason: EndReason, step: &mut Step) {
+    pub(crate) fn begin(&mut self, reason: EndReason, step: &mut SessionStep) {
         for deadline in [
             Deadline::ProviderSilence,
             Deadline::ResultSilence,
@@ -107,7 +107,7 @@ impl Ending {
     }
 
     /// Only tasks are left of the started work.
-    pub(crate) fn parted(&mut self, step: &mut Step) {
+    pub(crate) fn parted(&mut self, step: &mut SessionStep) {
         let Lifecycle::Draining(reason) = &self.lifecycle else {
             return;
         };
@@ -120,7 +120,7 @@ impl Ending {
     }
 
     /// The started work has ended.
-    pub(crate) fn drained(&mut self, step: &mut Step) {
+    pub(crate) fn drained(&mut self, step: &mut SessionStep) {
         let (reason, has_parted) = match &self.lifecycle {
             Lifecycle::Running | Lifecycle::Over => return,
             Lifecycle::Draining(reason) => (reason.clone(), false),
@@ -137,7 +137,7 @@ impl Ending {
     }
 }
 
-fn wait_for_farewell(step: &mut Step) {
+fn wait_for_farewell(step: &mut SessionStep) {
     let patience = Duration::from_secs(step.limits().provider_silence_seconds);
     step.set_deadline(Deadline::Farewell, patience);
 }
@@ -148,7 +148,7 @@ mod tests {
     use crate::state::PendingEnd;
     use crate::state::StateController;
 
-    fn asked_for(after: EndAfter, step: &Step) -> StateController {
+    fn asked_for(after: EndAfter, step: &SessionStep) -> StateController {
         let mut state = StateController::for_tests(step.config.mode, 10);
         let end = PendingEnd {
             after,
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn an_end_that_waits_for_its_farewell_comes_at_latest_when_the_model_stays_silent() {
-        let mut step = Step::for_tests();
+        let mut step = SessionStep::for_tests();
         let ending = Ending::default();
         let now = asked_for(EndAfter::Immediate, &step);
         assert!(ending.is_due(now.get(), &mut step));
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_session_is_over_once_what_had_begun_has_ended() {
-        let mut step = Step::for_tests();
+        let mut step = SessionStep::for_tests();
         let mut ending = Ending::default();
         ending.drained(&mut step);
         assert!(ending.is_running() && step.take_names().is_empty());
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_client_is_told_once_that_its_session_has_stopped() {
-        let mut step = Step::for_tests();
+        let mut step = SessionStep::for_tests();
         let mut ending = Ending::default();
         ending.parted(&mut step);
         assert!(ending.is_running() && step.take_names().is_empty());

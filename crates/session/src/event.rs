@@ -3,7 +3,7 @@
 
 use crate::client::{CancelOutcome, CancelWay, RevokeWay};
 use crate::context::{ContextEstimate, ContextUse};
-use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot, shorten};
+use crate::facts::{CallFacts, CallRequest, Delivered, DeliveryKey, shorten};
 use crate::model::{LostReason, Role, Usage};
 pub use crate::policy::{ConsentReason, ConsentRule};
 use serde::{Deserialize, Serialize};
@@ -267,7 +267,7 @@ impl CallStarted {
 /// The facts about one answered call for the audit and the metrics.
 #[derive(Clone, Debug)]
 pub struct CallRecord {
-    pub(crate) slot: Slot,
+    pub(crate) call_request: CallRequest,
     pub effect_id: Option<EffectId>,
     /// Why the user was asked about the call, or was not, if the tool asks or the call could do harm.
     pub consent: Option<Arc<ConsentReason>>,
@@ -276,12 +276,12 @@ pub struct CallRecord {
 
 impl CallRecord {
     pub(crate) fn new(
-        slot: Slot,
+        call_request: CallRequest,
         response: &Arc<ToolResponse>,
         effect_id: Option<EffectId>,
     ) -> Self {
         Self {
-            slot,
+            call_request,
             effect_id,
             consent: None,
             response: Sensitive(response.clone()),
@@ -308,51 +308,51 @@ impl CallRecord {
             turn: 0,
             generation: 0,
         };
-        Self::new(Slot::unreadable(delivered), &response, None)
+        Self::new(CallRequest::unreadable(delivered), &response, None)
     }
 
     pub fn call(&self) -> CallNumber {
-        self.slot.number
+        self.call_request.number
     }
 
     /// As the model spelt it.
     pub fn tool_name(&self) -> &Arc<str> {
-        &self.slot.name
+        &self.call_request.name
     }
 
     /// The same for display and logs: of a name that no tool can have, the beginning alone.
     pub fn shown_name(&self) -> &str {
-        shorten(&self.slot.name)
+        shorten(&self.call_request.name)
     }
 
     /// `None` if there is no such tool.
     pub fn tool(&self) -> Option<&Arc<Tool>> {
-        self.slot.tool()
+        self.call_request.tool()
     }
 
     pub fn turn(&self) -> u64 {
-        self.slot.turn
+        self.call_request.turn
     }
 
     /// The call whose handler asked for this one. Its answer went to that handler, and to no model and no client.
     pub fn parent(&self) -> Option<CallNumber> {
-        self.slot.parent()
+        self.call_request.parent()
     }
 
     pub fn idempotency_key(&self) -> &DeliveryKey {
-        &self.slot.key
+        &self.call_request.key
     }
 
     /// The arguments with defaults applied and clamps made; `None` if they do not satisfy the tool's schema, or were not looked at.
     pub fn arguments(&self) -> Option<&Sensitive<Arc<Arguments>>> {
-        self.slot.valid_arguments()
+        self.call_request.valid_arguments()
     }
 
     /// The arguments as far as they could be read, whether or not the tool would take them.
     pub fn asked_arguments(&self) -> Option<&Arguments> {
-        let completed = self.slot.completed();
+        let completed = self.call_request.completed();
         let completed = completed.map(|completed| completed.arguments.expose().as_ref());
-        completed.or_else(|| self.slot.as_it_came())
+        completed.or_else(|| self.call_request.as_it_came())
     }
 
     pub fn category(&self) -> Option<Category> {

@@ -209,7 +209,7 @@ pub(crate) struct Unexamined {
 
 /// The destination of an answer, and its request. A clone shares the account.
 #[derive(Clone, Debug)]
-pub(crate) enum Slot {
+pub(crate) enum CallRequest {
     /// The arguments satisfy the tool's schema.
     Valid(Arc<CallFacts>),
     /// The arguments do not satisfy the schema, and are not trusted.
@@ -217,13 +217,13 @@ pub(crate) enum Slot {
     Unexamined(Arc<Unexamined>),
 }
 
-impl Slot {
-    /// The slot of a call that could not be read.
+impl CallRequest {
+    /// The call_request of a call that could not be read.
     pub(crate) fn unreadable(delivered: Delivered) -> Self {
         Self::refused(delivered, None, None)
     }
 
-    /// The slot of a call that was refused before its arguments were looked at.
+    /// The call_request of a call that was refused before its arguments were looked at.
     pub(crate) fn refused(
         delivered: Delivered,
         tool: Option<Arc<Tool>>,
@@ -300,7 +300,7 @@ impl Slot {
     }
 }
 
-impl Deref for Slot {
+impl Deref for CallRequest {
     type Target = Delivered;
 
     fn deref(&self) -> &Delivered {

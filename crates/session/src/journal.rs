@@ -28,7 +28,7 @@ const OUTPUT_CHARACTERS_MAX: usize = 2_000;
 pub enum Line {
     /// The first line.
     Header(Box<Header>),
-    Step(Step),
+    Step(JournalStep),
     /// From here on arguments are left out because of this tool, which marks some as sensitive. The rest can be read, but not compared.
     Partial {
         tool: String,
@@ -55,7 +55,7 @@ pub struct Header {
 
 /// One input and its outputs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Step {
+pub struct JournalStep {
     /// From 1, one more with each recorded step. A step that is left out or moved shows, even if it changed nothing.
     pub number: u64,
     pub at: Timestamp,

@@ -3,10 +3,10 @@
 
 use crate::event::SessionEvent;
 use crate::facts::Completed;
-use crate::facts::{CallFacts, Delivered, DeliveryKey, Slot};
+use crate::facts::{CallFacts, CallRequest, Delivered, DeliveryKey};
 use crate::limits::Limits;
 use crate::policy::{self, RememberOffer, Settled, confirm, consent, judge, outcome_of};
-use crate::step::Step;
+use crate::step::SessionStep;
 use crate::values_apart::{SetApart, ValuesApart};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ pub(crate) fn lease_ms(tool: &Tool) -> u64 {
     tool.timeout_ms.saturating_add(LEASE_MARGIN_MS)
 }
 
-pub(crate) fn question_ms(step: &Step) -> u64 {
+pub(crate) fn question_ms(step: &SessionStep) -> u64 {
     step.limits().confirmation_seconds.saturating_mul(1_000)
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn intent(
     (call, parent): (CallNumber, Option<CallNumber>),
     turn: u64,
     is_confirmed: bool,
-    step: &Step,
+    step: &SessionStep,
 ) -> Sensitive<String> {
     let mut intent = json!({
         "sessionId": step.config.session_id,
@@ -101,7 +101,7 @@ pub(crate) fn approval(
     tool: Option<&Tool>,
     (call, turn): (CallNumber, u64),
     (may_run, remember): (bool, Option<NewStanding>),
-    step: &Step,
+    step: &SessionStep,
 ) -> Approval {
     Approval {
         tool: tool.map(tool_facts),
@@ -115,7 +115,7 @@ pub(crate) fn approval(
 
 /// The standing approval that this session can offer with a request; `None` if the session has another version of the tool, whose calls
 /// would not be covered. Only sessions of the request's own mode know how long it stands at most.
-pub(crate) fn remember_offer(question: &Question, step: &Step) -> Option<RememberOffer> {
+pub(crate) fn remember_offer(question: &Question, step: &SessionStep) -> Option<RememberOffer> {
     let tool = step.config.registry.get(question.tool.as_str())?;
     let minutes_max = step.limits().standing_approval_minutes;
     let is_here = question.mode == step.config.mode && question.input.is_none();
@@ -123,7 +123,11 @@ pub(crate) fn remember_offer(question: &Question, step: &Step) -> Option<Remembe
 }
 
 /// The standing approval for the ledger to remember; `None` if the tool does not allow one.
-pub(crate) fn new_standing(question: &Question, tool: &Tool, step: &Step) -> Option<NewStanding> {
+pub(crate) fn new_standing(
+    question: &Question,
+    tool: &Tool,
+    step: &SessionStep,
+) -> Option<NewStanding> {
     let offer = remember_offer(question, step)?;
     let arguments = arguments_of(question.arguments.expose());
     Some(NewStanding {
@@ -135,7 +139,7 @@ pub(crate) fn new_standing(question: &Question, tool: &Tool, step: &Step) -> Opt
 }
 
 /// The outcome of an effect.
-pub(crate) fn settled_of(effect: &Effect, turn: u64, step: &Step) -> Settled {
+pub(crate) fn settled_of(effect: &Effect, turn: u64, step: &SessionStep) -> Settled {
     let registry = &step.config.registry;
     let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version);
     let reach = tool.map_or(Reach::External, |tool| tool.reach);
@@ -144,7 +148,7 @@ pub(crate) fn settled_of(effect: &Effect, turn: u64, step: &Step) -> Settled {
 }
 
 /// The outcome of an effect, as the model reads it again.
-pub(crate) fn replayed_with_note(effect: &Effect, turn: u64, step: &Step) -> Settled {
+pub(crate) fn replayed_with_note(effect: &Effect, turn: u64, step: &SessionStep) -> Settled {
     let mut settled = settled_of(effect, turn, step);
     if effect.state == EffectState::Done {
         settled.note = Some(confirm::replay_note(effect).into());
@@ -197,7 +201,7 @@ pub fn called_back(
 }
 
 /// The recorded response, or the known state if no response was kept.
-pub(crate) fn response_of(effect: &Effect, step: &Step) -> Arc<ToolResponse> {
+pub(crate) fn response_of(effect: &Effect, step: &SessionStep) -> Arc<ToolResponse> {
     let id = &effect.tool;
     if effect.state != EffectState::Unknown
         && let Some(receipt) = &effect.receipt
@@ -248,7 +252,12 @@ fn in_doubt(effect: &Effect) -> String {
 }
 
 /// The call of a recorded approval request, with its arguments if its tool would still take them.
-pub(crate) fn slot_of(question: &Question, call: CallNumber, turn: u64, step: &Step) -> Slot {
+pub(crate) fn call_request_of(
+    question: &Question,
+    call: CallNumber,
+    turn: u64,
+    step: &SessionStep,
+) -> CallRequest {
     let delivered = Delivered {
         number: call,
         batch: 0,
@@ -261,13 +270,13 @@ pub(crate) fn slot_of(question: &Question, call: CallNumber, turn: u64, step: &S
     let registry = &step.config.registry;
     let tool = registry.of_record(question.tool.as_str(), &question.tool_version);
     let Some(tool) = tool else {
-        return Slot::unreadable(delivered);
+        return CallRequest::unreadable(delivered);
     };
     let arguments = arguments_of(question.arguments.expose());
     if policy::judge_arguments(tool, &arguments).is_err() {
-        return Slot::refused(delivered, Some(tool.clone()), Some(arguments));
+        return CallRequest::refused(delivered, Some(tool.clone()), Some(arguments));
     }
-    Slot::Valid(Arc::new(CallFacts {
+    CallRequest::Valid(Arc::new(CallFacts {
         delivered,
         tool: tool.clone(),
         completed: Completed {

@@ -9,7 +9,7 @@ use crate::io::Output;
 use crate::model::{HistoryEntry, HistoryInput, LostReason, ModelCommand};
 use crate::policy::{Reconnect, Verdict};
 use crate::saved::WaitingText;
-use crate::step::Step;
+use crate::step::SessionStep;
 use std::time::Duration;
 use windlass_tool::kind::Mode;
 use windlass_tool::sensitive::Sensitive;
@@ -122,7 +122,12 @@ impl Link {
     }
 
     /// Keeps a typed message until the provider is ready.
-    pub(crate) fn wait(&mut self, text: String, message: Option<MessageKey>, step: &mut Step) {
+    pub(crate) fn wait(
+        &mut self,
+        text: String,
+        message: Option<MessageKey>,
+        step: &mut SessionStep,
+    ) {
         if self.waiting_texts.len() < WAITING_TEXTS_MAX {
             let text = Sensitive(text);
             self.waiting_texts.push(WaitingText { text, message });
@@ -162,7 +167,7 @@ impl Link {
     }
 
     /// Asks a model that says nothing about a result for words, if the configuration wants that.
-    pub(crate) fn nudge(&mut self, step: &mut Step) {
+    pub(crate) fn nudge(&mut self, step: &mut SessionStep) {
         if self.nudges_left == 0 || !self.is_ready() {
             return;
         }
@@ -180,7 +185,7 @@ impl Link {
         self.phase = Phase::Ready;
     }
 
-    pub(crate) fn connected(&mut self, generation: u64, resumed: bool, step: &mut Step) {
+    pub(crate) fn connected(&mut self, generation: u64, resumed: bool, step: &mut SessionStep) {
         self.generation = generation;
         if self.is_lost() {
             self.phase = Phase::Opening;
@@ -196,7 +201,7 @@ impl Link {
     pub(crate) fn ready(
         &mut self,
         said_after: impl FnOnce(u64) -> Vec<HistoryEntry>,
-        step: &mut Step,
+        step: &mut SessionStep,
     ) -> Vec<HistoryEntry> {
         self.phase = Phase::Ready;
         self.plan.ready(step.now);
@@ -221,7 +226,7 @@ impl Link {
         &mut self,
         generation: u64,
         reason: LostReason,
-        step: &mut Step,
+        step: &mut SessionStep,
     ) -> (Verdict, ErrorCode, String) {
         let verdict = self.plan.lost(&reason, step.now, step.limits());
         let (code, message) = describe_loss(&reason);
@@ -230,13 +235,13 @@ impl Link {
     }
 
     /// Tells the client that the next connection is tried.
-    pub(crate) fn tell_lost(&mut self, step: &mut Step) {
+    pub(crate) fn tell_lost(&mut self, step: &mut SessionStep) {
         self.is_told_lost = true;
         let attempt = self.plan.attempts();
         step.tell_client(ClientUpdate::Reconnecting { attempt });
     }
 
-    pub(crate) fn go_away(&mut self, time_left: Option<Duration>, step: &mut Step) {
+    pub(crate) fn go_away(&mut self, time_left: Option<Duration>, step: &mut SessionStep) {
         let time_left_ms =
             time_left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
         step.event(SessionEvent::ProviderGoAway { time_left_ms });
@@ -250,7 +255,7 @@ impl Link {
         handle: Option<Sensitive<String>>,
         holds_everything: bool,
         recorded: u64,
-        step: &mut Step,
+        step: &mut SessionStep,
     ) {
         let resumable = handle.is_some();
         step.event(SessionEvent::ProviderResumable { resumable });
@@ -258,25 +263,29 @@ impl Link {
     }
 
     /// Whether the state of the connection lets it be left for the next.
-    pub(crate) fn may_rotate(&self, step: &Step) -> bool {
+    pub(crate) fn may_rotate(&self, step: &SessionStep) -> bool {
         let can_resume = step.config.profile.resumption;
         self.plan.is_leaving() && self.plan.may_rotate(can_resume, step.now)
     }
 
     /// The connection is given up for the next.
-    pub(crate) fn give_up(&mut self, step: &Step) {
+    pub(crate) fn give_up(&mut self, step: &SessionStep) {
         self.plan.left(step.now);
     }
 
     /// The connection is gone, or given up.
-    pub(crate) fn leave(&mut self, step: &mut Step) {
+    pub(crate) fn leave(&mut self, step: &mut SessionStep) {
         self.phase = Phase::Lost;
         step.heard_provider();
         step.clear(Deadline::Rotation);
     }
 
     /// Opens the next connection. A connection that begins afresh is told the conversation so far.
-    pub(crate) fn reconnect(&mut self, said: impl FnOnce() -> Vec<HistoryEntry>, step: &mut Step) {
+    pub(crate) fn reconnect(
+        &mut self,
+        said: impl FnOnce() -> Vec<HistoryEntry>,
+        step: &mut SessionStep,
+    ) {
         step.clear(Deadline::Reconnect);
         step.clear(Deadline::Rotation);
         let opening = self.plan.open(step.config.profile.resumption);
@@ -330,7 +339,7 @@ fn describe_loss(reason: &LostReason) -> (ErrorCode, String) {
 mod tests {
     use super::*;
 
-    fn ready(link: &mut Link, step: &mut Step) -> Vec<HistoryEntry> {
+    fn ready(link: &mut Link, step: &mut SessionStep) -> Vec<HistoryEntry> {
         link.connected(link.newest_generation(), false, step);
         link.ready(|_| Vec::new(), step)
     }
@@ -343,7 +352,7 @@ mod tests {
 
     #[test]
     fn what_is_typed_before_the_model_can_hear_waits_behind_the_first_request() {
-        let mut step = Step::for_tests();
+        let mut step = SessionStep::for_tests();
         let mut link = Link::new(Mode::Voice, Some("first".to_owned()));
         for number in 0..=WAITING_TEXTS_MAX {
             assert!(step.take_names().is_empty());
@@ -359,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_is_left_carries_nothing_and_the_next_is_told_what_was_said() {
-        let mut step = Step::for_tests();
+        let mut step = SessionStep::for_tests();
         let mut link = Link::new(Mode::Voice, None);
         ready(&mut link, &mut step);
         assert!(link.is_ready() && !link.is_lost());
@@ -382,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_silent_model_is_nudged_so_often_as_is_allowed() {
-        let mut step = Step::for_tests();
+        let mut step = SessionStep::for_tests();
         let mut link = Link::new(Mode::Voice, None);
         link.nudges(1);
         link.nudge(&mut step);

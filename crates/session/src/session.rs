@@ -1,4 +1,4 @@
-//! The session itself: one input in, outputs out, and the next deadline. It routes inputs to its two halves, the talk and the calls, and
+//! The session itself: one input in, outputs out, and the next deadline. It routes inputs to its two halves, the dialogue and the calls, and
 //! carries out the steps that need both: interruptions, connections that are left, the end.
 
 use crate::approvals::UserAnswer;
@@ -7,13 +7,13 @@ use crate::client::{ClientEvent, ErrorCode};
 pub use crate::config::SessionConfig;
 use crate::context::{ContextWatch, OtherModel};
 use crate::deadlines::Deadline;
+use crate::dialogue::Dialogue;
 use crate::event::{EndReason, SessionEvent, StateChange};
 use crate::io::{Input, News, Output};
 use crate::model::{ConnectionEvent, LostReason, ModelEvent, RequestEvent};
 use crate::policy::Verdict;
 use crate::saved::{Began, Saved};
-use crate::step::Step;
-use crate::talk::Talk;
+use crate::step::SessionStep;
 use crate::time::Timestamp;
 use std::time::Duration;
 use windlass_tool::handler::StateValues;
@@ -23,7 +23,7 @@ use windlass_tool::kind::Mode;
 
 /// One session of one user.
 pub struct Session {
-    talk: Talk,
+    dialogue: Dialogue,
     calls: Calls,
 }
 
@@ -40,10 +40,10 @@ impl Session {
     pub fn new(config: SessionConfig, out: &mut Vec<Output>) -> Self {
         out.push(Output::Event(SessionEvent::SessionStarted));
         let calls = Calls::new(&config.limits);
-        let mut talk = Talk::new(Step::new(config));
-        ContextWatch::begin(&mut talk.step);
-        out.append(&mut talk.step.outputs);
-        Self { talk, calls }
+        let mut dialogue = Dialogue::new(SessionStep::new(config));
+        ContextWatch::begin(&mut dialogue.step);
+        out.append(&mut dialogue.step.outputs);
+        Self { dialogue, calls }
     }
 
     /// Takes one input. All outputs that it causes are appended to `out`, in the order in which they are to be performed.
@@ -52,11 +52,11 @@ impl Session {
         if self.is_over() {
             return;
         }
-        let step = &mut self.talk.step;
+        let step = &mut self.dialogue.step;
         step.now = step.now.max(now);
         std::mem::swap(&mut step.outputs, out);
         self.take(input);
-        std::mem::swap(&mut self.talk.step.outputs, out);
+        std::mem::swap(&mut self.dialogue.step.outputs, out);
     }
 
     /// When the next [`Input::Tick`] is due.
@@ -64,18 +64,18 @@ impl Session {
         if self.is_over() {
             None
         } else {
-            self.talk.step.deadlines.next()
+            self.dialogue.step.deadlines.next()
         }
     }
 
     /// Whether [`Output::Close`] has been given.
     pub fn is_over(&self) -> bool {
-        self.talk.ending.is_over()
+        self.dialogue.ending.is_over()
     }
 
     /// Whether the current turn was wound up, so that the model is to be asked for words alone.
     pub fn is_wound_up(&self) -> bool {
-        let turns = &self.talk.turns;
+        let turns = &self.dialogue.turns;
         turns
             .current_number()
             .is_some_and(|turn| turns.is_wound_up(turn))
@@ -83,7 +83,7 @@ impl Session {
 
     /// The highest number that a call of the conversation had so far; zero before the first.
     pub fn last_call(&self) -> CallNumber {
-        self.talk.step.last_call()
+        self.dialogue.step.last_call()
     }
 
     /// Whether work goes on that ends without a user or a model. Its deadlines are due whether or not anybody speaks.
@@ -93,12 +93,12 @@ impl Session {
 
     /// Whether nothing begins any more, so that no end is told here.
     pub fn is_ending(&self) -> bool {
-        !self.talk.ending.is_running()
+        !self.dialogue.ending.is_running()
     }
 
     /// The number of the last turn that began; zero before the first.
     pub fn last_turn(&self) -> u64 {
-        self.talk.turns.last_number()
+        self.dialogue.turns.last_number()
     }
 
     /// Whether the user is asked about this call and has not answered, as far as this session knows.
@@ -108,17 +108,17 @@ impl Session {
 
     /// The values that handlers keep for the conversation, as this session knows them.
     pub fn values(&self) -> &StateValues {
-        self.talk.values()
+        self.dialogue.values()
     }
 
     pub fn config(&self) -> &SessionConfig {
-        &self.talk.step.config
+        &self.dialogue.step.config
     }
 
     /// The state that a process needs, beside the log, to go on with this session.
     pub fn saved(&self) -> Saved {
         let model_waits = self.calls.any_blocks();
-        self.talk.saved(model_waits, self.last_call())
+        self.dialogue.saved(model_waits, self.last_call())
     }
 
     /// The transitions of the application state so far, oldest first, within the limit: the time, the call that asked, and the change or
@@ -126,24 +126,24 @@ impl Session {
     pub fn trail(
         &self,
     ) -> impl Iterator<Item = (Timestamp, Option<CallNumber>, Result<&StateChange, &str>)> {
-        self.talk.trail()
+        self.dialogue.trail()
     }
 
     /// Frees unused memory, for a session that may rest for a day. Changes nothing that can be seen.
     pub fn give_room_back(&mut self) {
         self.calls.give_room_back();
-        self.talk.give_room_back();
+        self.dialogue.give_room_back();
     }
 
     /// The present sizes of the session's growing tables.
     pub fn held(&self) -> [Held; 9] {
-        let limits = self.talk.step.limits();
+        let limits = self.dialogue.step.limits();
         let open = limits.open_calls_max;
         // Approved calls run beside the others.
         let running = open + limits.open_confirmations_max;
         let of = |name, held, most| Held { name, held, most };
         let [calls, families, questions, recorded] = self.calls.held();
-        let ([late, unconfirmed, confirmed, notices], transcript) = self.talk.held();
+        let ([late, unconfirmed, confirmed, notices], transcript) = self.dialogue.held();
         let questions_max = crate::approvals::ASKED_MAX + limits.open_confirmations_max;
         let transcript_max = limits.transcript_characters_max;
         [
@@ -170,16 +170,16 @@ impl Session {
 
 impl Session {
     fn take(&mut self, input: Input) {
-        let Self { talk, calls } = self;
-        let is_running = talk.ending.is_running();
+        let Self { dialogue, calls } = self;
+        let is_running = dialogue.ending.is_running();
         match input {
             Input::Model(event) if is_running => self.on_model(event),
             Input::Client(ClientEvent::Revoke { approval }) => {
-                calls.on_revoked(approval, talk);
+                calls.on_revoked(approval, dialogue);
             }
             // A call that was said to be at work in text mode goes on beyond its session's end.
             Input::Client(ClientEvent::Cancel { call, way }) => {
-                calls.on_user_cancelled(call, way, talk);
+                calls.on_user_cancelled(call, way, dialogue);
             }
             Input::Client(event) if is_running => self.on_client(event),
             Input::Request(event) if is_running => self.on_request(event),
@@ -187,7 +187,7 @@ impl Session {
             Input::Connection(ConnectionEvent::Connected {
                 generation,
                 resumed,
-            }) => talk.on_connected(generation, resumed),
+            }) => dialogue.on_connected(generation, resumed),
             Input::Connection(ConnectionEvent::Lost { generation, reason }) => {
                 self.on_lost(generation, reason);
             }
@@ -204,112 +204,121 @@ impl Session {
                     false => UserAnswer::Denied(reason),
                 };
                 let sent = input.map_or_else(SentInput::default, |input| *input);
-                calls.on_answered(question, (answer, sent), talk);
+                calls.on_answered(question, (answer, sent), dialogue);
             }
-            Input::Decided { call, reply } => calls.on_decided(call, reply, talk),
-            Input::Recorded { call, reply } => calls.on_recorded(call, reply, talk),
+            Input::Decided { call, reply } => calls.on_decided(call, reply, dialogue),
+            Input::Recorded { call, reply } => calls.on_recorded(call, reply, dialogue),
             Input::News(news) => {
                 // A run's requests are carried out before anybody is told of the run.
                 let is_asked = |one: &News| matches!(one, News::Asked(_));
                 let (asked, others): (Vec<News>, Vec<News>) = news.into_iter().partition(is_asked);
                 for one in asked.into_iter().chain(others) {
-                    self.calls.on_news(one, &mut self.talk);
+                    self.calls.on_news(one, &mut self.dialogue);
                     self.end_if_due();
                 }
             }
             Input::RateChecked { call, decision } => {
-                calls.on_rate_checked(call, decision, talk);
+                calls.on_rate_checked(call, decision, dialogue);
             }
-            Input::CallFinished { call, result } => calls.on_finished(call, result, talk),
+            Input::CallFinished { call, result } => calls.on_finished(call, result, dialogue),
             Input::HandlerMessage { call, message } => {
-                calls.on_handler_message(call, message, talk);
+                calls.on_handler_message(call, message, dialogue);
             }
             Input::Shutdown => {
-                self.talk
+                self.dialogue
                     .step
                     .error(ErrorCode::ShuttingDown, "the server is shutting down");
                 self.finish(EndReason::Shutdown);
             }
             Input::Tick => {
-                while let Some(deadline) = self.talk.step.deadlines.take_due(self.talk.step.now) {
+                while let Some(deadline) = self
+                    .dialogue
+                    .step
+                    .deadlines
+                    .take_due(self.dialogue.step.now)
+                {
                     self.on_deadline(deadline);
                     self.end_if_due();
                 }
             }
         }
         self.end_if_due();
-        self.talk.deliver_late();
+        self.dialogue.deliver_late();
         self.rotate_if_quiet();
-        let Self { talk, calls } = self;
+        let Self { dialogue, calls } = self;
         if !calls.is_working() {
-            talk.ending.drained(&mut talk.step);
-        } else if calls.has_only_tasks() && talk.step.config.mode == Mode::Voice {
-            talk.ending.parted(&mut talk.step);
+            dialogue.ending.drained(&mut dialogue.step);
+        } else if calls.has_only_tasks() && dialogue.step.config.mode == Mode::Voice {
+            dialogue.ending.parted(&mut dialogue.step);
         }
     }
 
     fn on_deadline(&mut self, deadline: Deadline) {
-        let Self { talk, calls } = self;
+        let Self { dialogue, calls } = self;
         match deadline {
-            Deadline::Attempt(call) => calls.on_timeout(call, talk),
-            Deadline::Wait(call) => calls.on_waited(call, talk),
-            Deadline::Lease(call) => calls.ask_again(call, talk),
-            Deadline::Retry(call) => calls.on_retry_due(call, talk),
-            Deadline::Store(call) => calls.on_store_timeout(call, talk),
-            Deadline::Question(number) => calls.on_question_expired(number, talk),
-            Deadline::Standing(number) => calls.on_standing_expired(number, talk),
-            Deadline::ProviderSilence => talk.on_provider_silence(),
-            Deadline::ResultSilence => talk.on_result_silence(),
+            Deadline::Attempt(call) => calls.on_timeout(call, dialogue),
+            Deadline::Wait(call) => calls.on_waited(call, dialogue),
+            Deadline::Lease(call) => calls.ask_again(call, dialogue),
+            Deadline::Retry(call) => calls.on_retry_due(call, dialogue),
+            Deadline::Store(call) => calls.on_store_timeout(call, dialogue),
+            Deadline::Question(number) => calls.on_question_expired(number, dialogue),
+            Deadline::Standing(number) => calls.on_standing_expired(number, dialogue),
+            Deadline::ProviderSilence => dialogue.on_provider_silence(),
+            Deadline::ResultSilence => dialogue.on_result_silence(),
             Deadline::Farewell => self.end_by_intent(),
             Deadline::Rotation => self.rotate(),
-            Deadline::Reconnect => talk.reconnect(),
+            Deadline::Reconnect => dialogue.reconnect(),
             Deadline::ClientGrace => self.finish(EndReason::ClientLost),
         }
     }
 
     fn on_model(&mut self, event: ModelEvent) {
-        let Self { talk, calls } = self;
+        let Self { dialogue, calls } = self;
         match event {
-            ModelEvent::Ready { .. } => talk.on_ready(),
-            ModelEvent::Calls(called) => calls.on_calls(called, talk),
-            ModelEvent::CallsCancelled(ids) => calls.on_cancelled(&ids, talk),
-            ModelEvent::SpeechStarted => talk.heard_user(),
-            ModelEvent::SpeechEnded => talk.step.expect_answer(),
+            ModelEvent::Ready { .. } => dialogue.on_ready(),
+            ModelEvent::Calls(called) => calls.on_calls(called, dialogue),
+            ModelEvent::CallsCancelled(ids) => calls.on_cancelled(&ids, dialogue),
+            ModelEvent::SpeechStarted => dialogue.heard_user(),
+            ModelEvent::SpeechEnded => dialogue.step.expect_answer(),
             ModelEvent::InputTranscript { text, .. } => {
-                talk.on_input_transcript(text.expose());
+                dialogue.on_input_transcript(text.expose());
             }
             ModelEvent::InputTranscribed { text } => {
-                talk.on_input_transcribed(text.expose());
+                dialogue.on_input_transcribed(text.expose());
             }
             ModelEvent::OutputTranscript { text, .. } => {
-                talk.on_output_transcript(text.expose());
+                dialogue.on_output_transcript(text.expose());
             }
-            ModelEvent::OutputText { text } => talk.on_output_text(text.expose()),
-            ModelEvent::AudioStarted => talk.on_audio(),
-            ModelEvent::GenerationComplete => talk.on_generation_complete(),
-            ModelEvent::Unplayed(unplayed) => talk.ending.audio_ends(talk.step.now + unplayed),
+            ModelEvent::OutputText { text } => dialogue.on_output_text(text.expose()),
+            ModelEvent::AudioStarted => dialogue.on_audio(),
+            ModelEvent::GenerationComplete => dialogue.on_generation_complete(),
+            ModelEvent::Unplayed(unplayed) => {
+                dialogue.ending.audio_ends(dialogue.step.now + unplayed)
+            }
             ModelEvent::TurnComplete { idle, unplayed, .. } => {
                 let is_last = idle && !calls.any_blocks();
-                talk.on_turn_complete(is_last, unplayed);
+                dialogue.on_turn_complete(is_last, unplayed);
             }
             ModelEvent::Interrupted => {
-                if talk.on_interrupted() {
+                if dialogue.on_interrupted() {
                     self.interrupt();
                 }
-                self.talk.speech.interruption_known();
+                self.dialogue.speech.interruption_known();
             }
-            ModelEvent::ExternalContent { sources } => talk.on_external_content(sources.0),
-            ModelEvent::GoAway { time_left } => talk.link.go_away(time_left, &mut talk.step),
+            ModelEvent::ExternalContent { sources } => dialogue.on_external_content(sources.0),
+            ModelEvent::GoAway { time_left } => {
+                dialogue.link.go_away(time_left, &mut dialogue.step)
+            }
             ModelEvent::ResumptionUpdate { handle } => {
-                let is_any_open = calls.is_any_open(talk.link.generation());
-                talk.on_handle(handle, calls.any_blocks(), is_any_open);
+                let is_any_open = calls.is_any_open(dialogue.link.generation());
+                dialogue.on_handle(handle, calls.any_blocks(), is_any_open);
             }
-            ModelEvent::Usage(usage) => talk.on_usage(usage, None),
+            ModelEvent::Usage(usage) => dialogue.on_usage(usage, None),
             ModelEvent::UsageOf {
                 model,
                 context_tokens_max,
                 usage,
-            } => talk.on_usage(
+            } => dialogue.on_usage(
                 usage,
                 Some(OtherModel {
                     name: model,
@@ -317,58 +326,62 @@ impl Session {
                 }),
             ),
             ModelEvent::Malformed { problem } => {
-                talk.step.event(SessionEvent::ProviderOddity { problem });
+                dialogue
+                    .step
+                    .event(SessionEvent::ProviderOddity { problem });
             }
             ModelEvent::Unknown { fields } => {
                 for field in fields {
                     let problem = format!("unknown field: {field}");
-                    talk.step.event(SessionEvent::ProviderOddity { problem });
+                    dialogue
+                        .step
+                        .event(SessionEvent::ProviderOddity { problem });
                 }
             }
         }
     }
 
     fn on_client(&mut self, event: ClientEvent) {
-        let talk = &mut self.talk;
+        let dialogue = &mut self.dialogue;
         match event {
             ClientEvent::Text { text, message } => {
-                talk.user_text(text.into_inner(), message);
+                dialogue.user_text(text.into_inner(), message);
             }
-            ClientEvent::Image { mime_type, data } => talk.on_image(mime_type, data),
+            ClientEvent::Image { mime_type, data } => dialogue.on_image(mime_type, data),
             ClientEvent::MicrophoneOpened
             | ClientEvent::Cancel { .. }
             | ClientEvent::Revoke { .. } => {}
-            ClientEvent::TurnComplete => talk.on_user_finished(),
+            ClientEvent::TurnComplete => dialogue.on_user_finished(),
             ClientEvent::Interrupt => {
-                talk.on_client_interrupt();
+                dialogue.on_client_interrupt();
                 self.give_up_answer();
             }
             ClientEvent::PlaybackDone => {
-                if talk.on_playback_done() {
+                if dialogue.on_playback_done() {
                     self.end_by_intent();
                 }
             }
             ClientEvent::Stop => self.finish(EndReason::Stopped),
             ClientEvent::Connected => {
-                talk.step.clear(Deadline::ClientGrace);
-                talk.step.event(SessionEvent::ClientConnected);
-                self.calls.show_standing(talk);
+                dialogue.step.clear(Deadline::ClientGrace);
+                dialogue.step.event(SessionEvent::ClientConnected);
+                self.calls.show_standing(dialogue);
             }
             ClientEvent::Lost => {
-                talk.step.event(SessionEvent::ClientLost);
-                let grace = Duration::from_secs(talk.step.limits().client_grace_seconds);
-                talk.step.set_deadline(Deadline::ClientGrace, grace);
+                dialogue.step.event(SessionEvent::ClientLost);
+                let grace = Duration::from_secs(dialogue.step.limits().client_grace_seconds);
+                dialogue.step.set_deadline(Deadline::ClientGrace, grace);
             }
         }
     }
 
     fn on_request(&mut self, event: RequestEvent) {
         match event {
-            RequestEvent::Sent { number } => self.talk.on_request_sent(number),
-            RequestEvent::Ended => self.talk.on_request_ended(),
+            RequestEvent::Sent { number } => self.dialogue.on_request_sent(number),
+            RequestEvent::Ended => self.dialogue.on_request_ended(),
             RequestEvent::GivenUp => {
                 self.give_up_answer();
-                self.talk.on_generation_complete();
+                self.dialogue.on_generation_complete();
             }
         }
     }
@@ -376,100 +389,101 @@ impl Session {
     /// The user wants no more of the answer.
     fn give_up_answer(&mut self) {
         self.interrupt();
-        self.talk.cut_farewell();
+        self.dialogue.cut_farewell();
     }
 
     /// Throws away the current answer, and its calls that have not begun.
     fn interrupt(&mut self) {
-        self.talk.interrupt();
-        self.calls.on_interrupted(&mut self.talk);
-        self.talk.interrupted();
+        self.dialogue.interrupt();
+        self.calls.on_interrupted(&mut self.dialogue);
+        self.dialogue.interrupted();
     }
 
     fn on_lost(&mut self, generation: u64, reason: LostReason) {
-        let lost = self.talk.on_lost(generation, reason);
-        let Some((verdict, code, message)) = lost.filter(|_| self.talk.ending.is_running()) else {
+        let lost = self.dialogue.on_lost(generation, reason);
+        let Some((verdict, code, message)) = lost.filter(|_| self.dialogue.ending.is_running())
+        else {
             return;
         };
         self.leave_connection();
         match verdict {
             Verdict::GiveUp => {
-                self.talk.step.error(code, message);
+                self.dialogue.step.error(code, message);
                 self.finish(EndReason::ProviderLost);
             }
-            Verdict::Retry(pause) => self.talk.reconnect_after(pause),
+            Verdict::Retry(pause) => self.dialogue.reconnect_after(pause),
         }
     }
 
     /// The connection is gone, or is given up: its calls and answers are ended or kept for the next.
     fn leave_connection(&mut self) {
         let model_waits = self.calls.any_blocks();
-        self.talk.leave_connection();
-        self.calls.leave_connection(&mut self.talk);
-        self.talk.left_connection(model_waits);
-        self.calls.drop_unadmitted(&mut self.talk);
+        self.dialogue.leave_connection();
+        self.calls.leave_connection(&mut self.dialogue);
+        self.dialogue.left_connection(model_waits);
+        self.calls.drop_unadmitted(&mut self.dialogue);
     }
 
     /// Leaves a connection whose end was announced, as soon as nothing is lost by that.
     fn rotate_if_quiet(&mut self) {
-        let generation = self.talk.link.generation();
-        if self.talk.may_rotate() && !self.calls.is_any_open(generation) {
+        let generation = self.dialogue.link.generation();
+        if self.dialogue.may_rotate() && !self.calls.is_any_open(generation) {
             self.rotate();
         }
     }
 
     /// Leaves the connection for the next one, even if calls or answers are open on it.
     fn rotate(&mut self) {
-        self.talk.link.give_up(&self.talk.step);
+        self.dialogue.link.give_up(&self.dialogue.step);
         self.leave_connection();
-        self.talk.reconnect();
+        self.dialogue.reconnect();
     }
 
     /// Takes up the state of the conversation, and this session's state from another process.
     fn on_began(&mut self, began: Began) {
         if let Some(saved) = began.saved {
-            self.talk.step.number_after(saved.last_call);
-            self.talk.restore(saved);
+            self.dialogue.step.number_after(saved.last_call);
+            self.dialogue.restore(saved);
             self.end_if_due();
         }
-        self.talk.go_on(began.last_turn, began.spent);
+        self.dialogue.go_on(began.last_turn, began.spent);
         if let Some(state) = began.state {
-            self.talk.restore_values(state);
+            self.dialogue.restore_values(state);
         }
-        self.talk.restore_warned(began.warned_models);
+        self.dialogue.restore_warned(began.warned_models);
         let unheard = (began.unheard, began.unheard_questions);
-        let Self { talk, calls } = self;
-        calls.await_ends(began.at_work, talk);
-        calls.on_began(began.questions, unheard, talk);
-        calls.on_began_with_standing(began.standing, talk);
+        let Self { dialogue, calls } = self;
+        calls.await_ends(began.at_work, dialogue);
+        calls.on_began(began.questions, unheard, dialogue);
+        calls.on_began_with_standing(began.standing, dialogue);
     }
 
     /// An end that a tool asked for is carried out, or waited for.
     fn end_if_due(&mut self) {
-        if self.talk.is_end_due() {
+        if self.dialogue.is_end_due() {
             self.end_by_intent();
         }
     }
 
     fn end_by_intent(&mut self) {
-        if let Some(reason) = self.talk.say_goodbye() {
+        if let Some(reason) = self.dialogue.say_goodbye() {
             self.finish(reason);
         }
     }
 
     /// Ends the session, except for started changes, which run to their end, and answers that wait for the ledger.
     fn finish(&mut self, reason: EndReason) {
-        if !self.talk.ending.is_running() {
+        if !self.dialogue.ending.is_running() {
             return;
         }
         // In text mode the next turn is another session's, and calls at work go on beside it.
         let goes_on = reason == EndReason::Shutdown && self.config().mode == Mode::Text;
         // After a shutdown its client may go on with the session in another process.
         if reason != EndReason::Shutdown {
-            self.calls.standing_ends(&mut self.talk);
+            self.calls.standing_ends(&mut self.dialogue);
         }
-        self.talk.end(reason);
-        self.calls.end(goes_on, &mut self.talk);
-        self.talk.ended();
+        self.dialogue.end(reason);
+        self.calls.end(goes_on, &mut self.dialogue);
+        self.dialogue.ended();
     }
 }

@@ -8,7 +8,7 @@ use crate::io::Output;
 use crate::log_text::{Said, SaidCall};
 use crate::model::{Role, TranscriptEntry};
 use crate::state::ApplicationState;
-use crate::step::Step;
+use crate::step::SessionStep;
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 use windlass_store::{EntryEvent, LegNumber};
@@ -95,14 +95,14 @@ impl Speech {
     }
 
     /// The user is heard.
-    pub(crate) fn heard_user(&mut self, step: &mut Step) {
+    pub(crate) fn heard_user(&mut self, step: &mut SessionStep) {
         if let Some(onset) = self.user_turn.heard() {
             step.append(onset, EntryEvent::Onset);
         }
     }
 
     /// The user typed, in this message of the client's.
-    pub(crate) fn typed(&mut self, message: Option<MessageKey>, step: &mut Step) {
+    pub(crate) fn typed(&mut self, message: Option<MessageKey>, step: &mut SessionStep) {
         if let Some(onset) = self.user_turn.typed(message) {
             step.append(onset, EntryEvent::Onset);
         }
@@ -119,7 +119,7 @@ impl Speech {
         role: Role,
         piece: &str,
         state: &ApplicationState,
-        step: &mut Step,
+        step: &mut SessionStep,
     ) {
         self.transcript.append(role, piece);
         if !is_hidden(role, state) {
@@ -128,7 +128,7 @@ impl Speech {
     }
 
     /// The user's words, as the provider finally understands them.
-    pub(crate) fn transcribed(&mut self, text: &str, turn: u64, step: &mut Step) {
+    pub(crate) fn transcribed(&mut self, text: &str, turn: u64, step: &mut SessionStep) {
         show(Role::User, text.to_owned(), true, step);
         self.say(Words::of_user(text, None), turn, step);
     }
@@ -139,7 +139,7 @@ impl Speech {
         role: Role,
         turn: u64,
         state: &ApplicationState,
-        step: &mut Step,
+        step: &mut SessionStep,
     ) {
         let Some(words) = self.transcript.finish(role) else {
             return;
@@ -157,7 +157,7 @@ impl Speech {
     }
 
     /// Records an utterance of this turn.
-    pub(crate) fn say(&mut self, words: Words, turn: u64, step: &mut Step) {
+    pub(crate) fn say(&mut self, words: Words, turn: u64, step: &mut SessionStep) {
         let Words {
             role,
             mut text,
@@ -187,7 +187,7 @@ impl Speech {
         text: &Sensitive<String>,
         turn: u64,
         number: LegNumber,
-        step: &Step,
+        step: &SessionStep,
     ) {
         let entry = TranscriptEntry {
             role,
@@ -200,7 +200,7 @@ impl Speech {
     }
 
     /// Writes a notice to the model into the log.
-    pub(crate) fn note(&mut self, text: &str, step: &mut Step) {
+    pub(crate) fn note(&mut self, text: &str, step: &mut SessionStep) {
         let said = Said::Notice {
             text: Sensitive(text.to_owned()),
         };
@@ -208,7 +208,7 @@ impl Speech {
     }
 
     /// Writes a call and its result into the log.
-    pub(crate) fn log_call(&mut self, said: &SaidCall<'_>, step: &mut Step) {
+    pub(crate) fn log_call(&mut self, said: &SaidCall<'_>, step: &mut SessionStep) {
         step.append(self.user_turn.next_entry(), said.event());
     }
 
@@ -223,12 +223,12 @@ impl Speech {
     }
 
     /// Adds a picture that the client is shown, for the answer to name.
-    pub(crate) fn show_image(&mut self, image: Image, step: &Step) {
+    pub(crate) fn show_image(&mut self, image: Image, step: &SessionStep) {
         self.transcript.show(image, step.limits().citations_max);
     }
 
     /// Gathers the sources that the provider's own tools found for the model's answer.
-    pub(crate) fn cite(&mut self, sources: Vec<Citation>, step: &Step) {
+    pub(crate) fn cite(&mut self, sources: Vec<Citation>, step: &SessionStep) {
         for source in sources {
             self.transcript
                 .push_citation(source, step.limits().citations_max);
@@ -237,7 +237,7 @@ impl Speech {
 
     /// Gathers the citations of a result for the model's answer, and the pictures in it. Pictures that the client was shown since are
     /// among them, with their captions.
-    pub(crate) fn collect(&mut self, tool: &Tool, response: &ToolResponse, step: &Step) {
+    pub(crate) fn collect(&mut self, tool: &Tool, response: &ToolResponse, step: &SessionStep) {
         let Outcome::Success { data, content } = &response.outcome else {
             return;
         };
@@ -273,7 +273,12 @@ impl Speech {
     }
 
     /// Throws away the current answer, if there is one.
-    pub(crate) fn interrupt(&mut self, is_answering: bool, is_complete: bool, step: &mut Step) {
+    pub(crate) fn interrupt(
+        &mut self,
+        is_answering: bool,
+        is_complete: bool,
+        step: &mut SessionStep,
+    ) {
         step.push(Output::DiscardAudio);
         match (is_answering, is_complete) {
             (true, true) => self.interruption = Interruption::OwesTurnEnd,
@@ -283,7 +288,7 @@ impl Speech {
     }
 
     /// The interruption is carried out. If nothing of an answer can follow, the next may be heard.
-    pub(crate) fn interrupted(&self, step: &mut Step) {
+    pub(crate) fn interrupted(&self, step: &mut SessionStep) {
         if !self.is_discarding() {
             step.push(Output::AcceptAudio);
         }
@@ -297,7 +302,7 @@ impl Speech {
     }
 
     /// The user certainly says something: a provider that knows of the interruption answers that.
-    pub(crate) fn certain_input(&mut self, step: &mut Step) {
+    pub(crate) fn certain_input(&mut self, step: &mut SessionStep) {
         if self.interruption == (Interruption::Discarding { is_known: true }) {
             self.interruption = Interruption::OwesTurnEnd;
             step.push(Output::AcceptAudio);
@@ -305,7 +310,7 @@ impl Speech {
     }
 
     /// The provider has ended the answer, or its connection is gone. Returns whether an interruption waited for that.
-    pub(crate) fn answer_ended(&mut self, step: &mut Step) -> bool {
+    pub(crate) fn answer_ended(&mut self, step: &mut SessionStep) -> bool {
         let interruption = std::mem::take(&mut self.interruption);
         if matches!(interruption, Interruption::Discarding { .. }) {
             step.push(Output::AcceptAudio);
@@ -314,7 +319,7 @@ impl Speech {
     }
 
     /// Tells the driver whether the model may be heard.
-    pub(crate) fn suppress(&mut self, state: &ApplicationState, step: &mut Step) {
+    pub(crate) fn suppress(&mut self, state: &ApplicationState, step: &mut SessionStep) {
         let suppress = state.suppress_audio;
         if std::mem::replace(&mut self.is_suppressed, suppress) != suppress {
             step.push(Output::SuppressAudio(suppress));
@@ -326,7 +331,7 @@ fn is_hidden(role: Role, state: &ApplicationState) -> bool {
     role == Role::Assistant && state.suppress_transcript
 }
 
-fn show(role: Role, text: String, is_final: bool, step: &mut Step) {
+fn show(role: Role, text: String, is_final: bool, step: &mut SessionStep) {
     step.tell_client(ClientUpdate::Transcript {
         role,
         text: Sensitive(text),

@@ -3,9 +3,9 @@
 
 use crate::client::{ClientUpdate, RevokeWay};
 use crate::deadlines::Deadline;
+use crate::dialogue::Dialogue;
 use crate::event::{SessionEvent, StandingNote};
 use crate::io::{Output, StandingNews};
-use crate::talk::Talk;
 use std::time::Duration;
 use windlass_store::{
     QuestionNumber, StandingApproval, StandingChange, StandingEnd, StandingEvent, StandingScope,
@@ -19,22 +19,27 @@ pub(crate) struct Standing(Vec<StandingApproval>);
 
 impl Standing {
     /// Takes up the conversation's approvals when the session begins.
-    pub(crate) fn restore(&mut self, known: Vec<StandingApproval>, talk: &mut Talk) {
+    pub(crate) fn restore(&mut self, known: Vec<StandingApproval>, dialogue: &mut Dialogue) {
         self.0 = known;
-        self.0.retain(|known| is_for(known, talk));
-        self.watch(talk);
+        self.0.retain(|known| is_for(known, dialogue));
+        self.watch(dialogue);
     }
 
     /// The client is there, or there again, and is told the standing approvals, if there are any.
-    pub(crate) fn show(&self, talk: &mut Talk) {
-        if self.shown(talk).next().is_some() {
-            self.tell(talk);
+    pub(crate) fn show(&self, dialogue: &mut Dialogue) {
+        if self.shown(dialogue).next().is_some() {
+            self.tell(dialogue);
         }
     }
 
     /// The user has given a standing approval with the approval of a call of this session.
-    pub(crate) fn given(&mut self, call: CallNumber, given: StandingApproval, talk: &mut Talk) {
-        talk.step.event(SessionEvent::StandingApproval {
+    pub(crate) fn given(
+        &mut self,
+        call: CallNumber,
+        given: StandingApproval,
+        dialogue: &mut Dialogue,
+    ) {
+        dialogue.step.event(SessionEvent::StandingApproval {
             approval: given.question,
             tool: given.tool.clone(),
             note: StandingNote::Given {
@@ -49,16 +54,16 @@ impl Standing {
                     && known.scope == given.scope)
         };
         self.0.retain(|known| !is_like(known));
-        if !is_for(&given, talk) {
+        if !is_for(&given, dialogue) {
             return;
         }
         self.0.push(given);
-        self.watch(talk);
-        self.tell(talk);
+        self.watch(dialogue);
+        self.tell(dialogue);
     }
 
     /// The ledger's approvals have changed. Only the session whose command ended one writes that down.
-    pub(crate) fn learn(&mut self, news: StandingNews, talk: &mut Talk) {
+    pub(crate) fn learn(&mut self, news: StandingNews, dialogue: &mut Dialogue) {
         for StandingChange {
             question,
             tool,
@@ -68,7 +73,7 @@ impl Standing {
             match event {
                 // The session has already reported the changes by its own call or revocation.
                 StandingEvent::Ended(why) if self.knows(question) => {
-                    talk.step.event(SessionEvent::StandingApproval {
+                    dialogue.step.event(SessionEvent::StandingApproval {
                         approval: question,
                         tool,
                         note: StandingNote::Ended { why, way: None },
@@ -78,25 +83,30 @@ impl Standing {
             }
         }
         let mut known = news.standing;
-        known.retain(|known| is_for(known, talk));
-        let before: Vec<QuestionNumber> = self.shown(talk).map(|one| one.question).collect();
+        known.retain(|known| is_for(known, dialogue));
+        let before: Vec<QuestionNumber> = self.shown(dialogue).map(|one| one.question).collect();
         for gone in &self.0 {
-            talk.step.clear(Deadline::Standing(gone.question));
+            dialogue.step.clear(Deadline::Standing(gone.question));
         }
         self.0 = known;
-        self.watch(talk);
-        let is_the_same = self.shown(talk).map(|one| one.question).eq(before);
+        self.watch(dialogue);
+        let is_the_same = self.shown(dialogue).map(|one| one.question).eq(before);
         if !is_the_same {
-            self.tell(talk);
+            self.tell(dialogue);
         }
     }
 
     /// The client revokes a standing approval.
-    pub(crate) fn revoke(&mut self, number: QuestionNumber, way: RevokeWay, talk: &mut Talk) {
+    pub(crate) fn revoke(
+        &mut self,
+        number: QuestionNumber,
+        way: RevokeWay,
+        dialogue: &mut Dialogue,
+    ) {
         if let Some(index) = self.0.iter().position(|known| known.question == number) {
             let revoked = self.0.remove(index);
-            talk.step.clear(Deadline::Standing(number));
-            talk.step.event(SessionEvent::StandingApproval {
+            dialogue.step.clear(Deadline::Standing(number));
+            dialogue.step.event(SessionEvent::StandingApproval {
                 approval: number,
                 tool: revoked.tool,
                 note: StandingNote::Ended {
@@ -104,23 +114,23 @@ impl Standing {
                     way: Some(way),
                 },
             });
-            talk.step.push(Output::Revoke(number));
+            dialogue.step.push(Output::Revoke(number));
         }
         // A client that names an unknown approval is told the existing ones.
-        self.tell(talk);
+        self.tell(dialogue);
     }
 
     /// The approval's time is over.
-    pub(crate) fn expired(&mut self, number: QuestionNumber, talk: &mut Talk) {
-        if self.end(number, StandingEnd::Expired, talk) {
-            self.tell(talk);
+    pub(crate) fn expired(&mut self, number: QuestionNumber, dialogue: &mut Dialogue) {
+        if self.end(number, StandingEnd::Expired, dialogue) {
+            self.tell(dialogue);
         }
     }
 
     /// The session is over for good.
-    pub(crate) fn session_ended(&mut self, talk: &mut Talk) {
+    pub(crate) fn session_ended(&mut self, dialogue: &mut Dialogue) {
         let of_session = |known: &&StandingApproval| match &known.scope {
-            StandingScope::Session(_) => known.holds(talk.step.unix_ms()),
+            StandingScope::Session(_) => known.holds(dialogue.step.unix_ms()),
             StandingScope::Client(_) => false,
         };
         let ended: Vec<QuestionNumber> = self
@@ -130,17 +140,17 @@ impl Standing {
             .map(|known| known.question)
             .collect();
         for number in ended {
-            self.end(number, StandingEnd::SessionEnded, talk);
+            self.end(number, StandingEnd::SessionEnded, dialogue);
         }
     }
 
-    fn end(&mut self, number: QuestionNumber, why: StandingEnd, talk: &mut Talk) -> bool {
+    fn end(&mut self, number: QuestionNumber, why: StandingEnd, dialogue: &mut Dialogue) -> bool {
         let Some(index) = self.0.iter().position(|known| known.question == number) else {
             return false;
         };
         let ended = self.0.remove(index);
-        talk.step.clear(Deadline::Standing(number));
-        talk.step.event(SessionEvent::StandingApproval {
+        dialogue.step.clear(Deadline::Standing(number));
+        dialogue.step.event(SessionEvent::StandingApproval {
             approval: number,
             tool: ended.tool,
             note: StandingNote::Ended { why, way: None },
@@ -152,35 +162,40 @@ impl Standing {
         self.0.iter().any(|known| known.question == number)
     }
 
-    fn shown<'s>(&'s self, talk: &Talk) -> impl Iterator<Item = &'s StandingApproval> + use<'s> {
-        let now_unix_ms = talk.step.unix_ms();
+    fn shown<'s>(
+        &'s self,
+        dialogue: &Dialogue,
+    ) -> impl Iterator<Item = &'s StandingApproval> + use<'s> {
+        let now_unix_ms = dialogue.step.unix_ms();
         self.0.iter().filter(move |known| known.holds(now_unix_ms))
     }
 
-    fn tell(&self, talk: &mut Talk) {
-        let shown = self.shown(talk).cloned().collect();
-        talk.step
+    fn tell(&self, dialogue: &mut Dialogue) {
+        let shown = self.shown(dialogue).cloned().collect();
+        dialogue
+            .step
             .tell_client(ClientUpdate::StandingApprovals(shown));
     }
 
     /// A session by voice lasts, so its client sees when an approval's time is over. In text mode the next turn is another session's.
-    fn watch(&self, talk: &mut Talk) {
-        if talk.step.config.mode == Mode::Text {
+    fn watch(&self, dialogue: &mut Dialogue) {
+        if dialogue.step.config.mode == Mode::Text {
             return;
         }
-        let now_unix_ms = talk.step.unix_ms();
+        let now_unix_ms = dialogue.step.unix_ms();
         for known in &self.0 {
             let left_ms = known.expires_at_unix_ms.saturating_sub(now_unix_ms);
             let deadline = Deadline::Standing(known.question);
-            talk.step
+            dialogue
+                .step
                 .set_deadline(deadline, Duration::from_millis(left_ms));
         }
     }
 }
 
 /// Whether an approval is for calls of this session. In text mode the ledger tells one client from another.
-fn is_for(known: &StandingApproval, talk: &Talk) -> bool {
-    let config = &talk.step.config;
+fn is_for(known: &StandingApproval, dialogue: &Dialogue) -> bool {
+    let config = &dialogue.step.config;
     match &known.scope {
         StandingScope::Session(leg) => *leg == config.session_id,
         StandingScope::Client(_) => config.mode == Mode::Text,

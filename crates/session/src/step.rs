@@ -20,7 +20,7 @@ use windlass_tool::id::{CallNumber, EffectId};
 use windlass_tool::json::hex;
 use windlass_tool::registry::Tool;
 
-pub(crate) struct Step {
+pub(crate) struct SessionStep {
     pub(crate) now: Timestamp,
     pub(crate) config: SessionConfig,
     pub(crate) deadlines: Deadlines,
@@ -30,7 +30,7 @@ pub(crate) struct Step {
     nonces: u64,
 }
 
-impl Step {
+impl SessionStep {
     pub(crate) fn new(config: SessionConfig) -> Self {
         Self {
             now: Timestamp::default(),
@@ -190,7 +190,7 @@ pub(crate) mod bench {
     use windlass_tool::kind::Mode;
     use windlass_tool::registry::Registry;
 
-    impl Step {
+    impl SessionStep {
         pub(crate) fn for_tests() -> Self {
             Self::new(SessionConfig {
                 session_id: SessionId::new("s-1"),

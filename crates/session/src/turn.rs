@@ -3,10 +3,10 @@
 
 use crate::config::SessionConfig;
 use crate::event::{LatencyLimit, SessionEvent, TurnSummary};
-use crate::facts::{CallFacts, Slot};
+use crate::facts::{CallFacts, CallRequest};
 use crate::limits::TurnLimits;
 use crate::policy::{BLOCKING_TOOL, DESCRIBE_TOOL, LoopHistory, SavedLoops, Seen, budget};
-use crate::step::Step;
+use crate::step::SessionStep;
 use crate::time::Timestamp;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -578,17 +578,17 @@ impl Turns {
         }
     }
 
-    pub(crate) fn refused(&mut self, slot: &Slot, charge: Charge) {
-        let Some(turn) = self.get_mut(slot.turn) else {
+    pub(crate) fn refused(&mut self, call_request: &CallRequest, charge: Charge) {
+        let Some(turn) = self.get_mut(call_request.turn) else {
             return;
         };
         // The model does not hear of a refusal to a handler.
-        turn.summary.refusals += u32::from(slot.parent().is_none());
+        turn.summary.refusals += u32::from(call_request.parent().is_none());
         match charge {
             Charge::Nothing => {}
-            Charge::Now => turn.summary.calls += u32::from(&*slot.name != DESCRIBE_TOOL),
+            Charge::Now => turn.summary.calls += u32::from(&*call_request.name != DESCRIBE_TOOL),
             Charge::Already => {
-                if let Some(tool) = slot.tool() {
+                if let Some(tool) = call_request.tool() {
                     give_back_retrieval(&mut turn.summary, tool);
                 }
             }
@@ -613,7 +613,7 @@ impl Turns {
     }
 
     /// A call has taken `actual_ms` milliseconds.
-    pub(crate) fn took(&mut self, facts: &CallFacts, actual_ms: u64, step: &mut Step) {
+    pub(crate) fn took(&mut self, facts: &CallFacts, actual_ms: u64, step: &mut SessionStep) {
         let limits = &step.limits().turn;
         let (turn_ms, retrieval_ms) = (limits.latency_ms, limits.retrieval_latency_ms);
         let (call, tool) = (facts.call(), &facts.tool);

@@ -237,7 +237,7 @@ pub struct SessionContext {
     pub mode: Mode,
     /// The version of the registry that the session began with.
     pub registry_version: Arc<str>,
-    pub world: Arc<dyn World>,
+    pub capabilities: Arc<dyn Capabilities>,
     pub outbox: Arc<dyn Outbox>,
 }
 
@@ -435,7 +435,7 @@ impl Context {
                 let message = format!(
                     "{tool} was not run: the session is over, too much waits, or the arguments are too long"
                 );
-                let now_unix_ms = of_session.world.now_unix_ms();
+                let now_unix_ms = of_session.capabilities.now_unix_ms();
                 let version = of_session.registry_version.clone();
                 let mut meta = envelope::meta_without_tool(tool, version, now_unix_ms);
                 meta.parent_call_id = Some(parent.to_string());
@@ -451,7 +451,7 @@ impl Context {
 
 /// The capabilities that are the same for every session: clock, knowledge base, blocks, calendars, pictures,
 /// web search, other hosts.
-pub trait World: Send + Sync {
+pub trait Capabilities: Send + Sync {
     /// Milliseconds since the Unix epoch.
     fn now_unix_ms(&self) -> u64;
     fn knowledge(&self) -> Arc<dyn Knowledge>;

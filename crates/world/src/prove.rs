@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use windlass_session::io::{Input, Output};
-use windlass_session::journal::{Header, JOURNAL_VERSION, Line, Replay, Step, texts_of};
+use windlass_session::journal::{Header, JOURNAL_VERSION, JournalStep, Line, Replay, texts_of};
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
 use windlass_tool::registry::Registry;
@@ -95,7 +95,7 @@ impl Journal {
     }
 
     pub(crate) fn step(&mut self, at: Timestamp, input: Input, outputs: &[Output]) {
-        self.write(&Line::Step(Step {
+        self.write(&Line::Step(JournalStep {
             // The header is the first line.
             number: self.lines.len() as u64,
             at,

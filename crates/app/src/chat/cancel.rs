@@ -36,7 +36,7 @@ impl ChatHost {
             user,
         } = wanted;
         let caller = &caller.speaking_for(user.as_deref());
-        let (own, _) = self.world.of_user(caller, user.as_deref());
+        let (own, _) = self.capabilities.of_user(caller, user.as_deref());
         let named = (own != users::of_client(&caller.client_id)).then_some(own);
         let held = self.conversations.get(&caller.tenant, &id);
         let whose = match &held {

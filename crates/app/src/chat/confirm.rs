@@ -66,8 +66,8 @@ impl ChatHost {
             Some(question) => (question, true),
             None => (self.to_approve(&reference, caller, &given.token)?, false),
         };
-        let (own, world) = self.world.of_user(caller, None);
-        refuse_blocked(&own, world.as_ref())?;
+        let (own, capabilities) = self.capabilities.of_user(caller, None);
+        refuse_blocked(&own, capabilities.as_ref())?;
         let client_id = whose.owner.as_ref().unwrap_or(&caller.client_id).clone();
         let mut maker = self.maker(caller, &own, client_id, &whose)?;
         maker.zone = given.zone.clone().or(maker.zone);

@@ -26,12 +26,12 @@ pub(crate) mod tasks;
 mod ticket_reply;
 pub(crate) mod view;
 
+use crate::capabilities::SharedCapabilities;
 use crate::clock::{self, UserZone};
 use crate::crowding;
 use crate::sessions::TextSessions;
 use crate::toolbox::Toolbox;
 use crate::users;
-use crate::world::SharedWorld;
 use answers::{KnownKey, answer_entries, approval_of, key_entry, recall, recall_key};
 use arc_swap::ArcSwap;
 use asker::Asker;
@@ -71,7 +71,7 @@ use windlass_store::command::Command;
 use windlass_store::{Beginner, ConversationRef, Entry, NewEntry, StoreUnavailable};
 use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::handler::{Block, World};
+use windlass_tool::handler::{Block, Capabilities};
 use windlass_tool::id::{ClientId, ConversationId, UserId};
 use windlass_tool::kind::Mode;
 
@@ -91,7 +91,7 @@ pub(crate) struct ChatHost {
     pub(crate) entry_bytes_max: usize,
     /// How long a resumable answer goes on without a reader.
     pub(crate) resume_patience: Duration,
-    pub(crate) world: SharedWorld,
+    pub(crate) capabilities: SharedCapabilities,
     pub(crate) shared: Shared,
     pub(crate) conversations: Arc<Conversations>,
     pub(crate) sessions: Arc<TextSessions>,
@@ -154,8 +154,8 @@ impl ChatHost {
             memory,
         } = asker;
         let caller = &caller.speaking_for(request.user.as_deref());
-        let (own, world) = self.world.of_user(caller, request.user.as_deref());
-        refuse_blocked(&own, world.as_ref())?;
+        let (own, capabilities) = self.capabilities.of_user(caller, request.user.as_deref());
+        refuse_blocked(&own, capabilities.as_ref())?;
         // A user whom the proxy has named cannot be renamed.
         let named = (own != users::of_client(&caller.client_id)).then(|| own.clone());
         let (named, told) = (named.as_ref(), &request.earlier);
@@ -289,11 +289,11 @@ impl ChatHost {
         client_id: ClientId,
         whose: &ConversationOwner,
     ) -> Result<SessionMaker, ChatRefusal> {
-        let world = self
-            .world
-            .of_known_user(&caller.tenant, &client_id, &whose.user_id);
+        let capabilities =
+            self.capabilities
+                .of_known_user(&caller.tenant, &client_id, &whose.user_id);
         if whose.user_id != *served {
-            refuse_blocked(&whose.user_id, world.as_ref())?;
+            refuse_blocked(&whose.user_id, capabilities.as_ref())?;
         }
         Ok(SessionMaker {
             user_id: whose.user_id.clone(),
@@ -302,7 +302,7 @@ impl ChatHost {
             page: None,
             rights: caller.rights.clone(),
             validity: caller.validity.clone(),
-            world,
+            capabilities,
             beginner: Beginner::default(),
             past: None,
             memory: TurnMemory::default(),
@@ -641,8 +641,8 @@ fn not_valid(registry_version: &Arc<str>) -> Arc<ToolResponse> {
     })
 }
 
-fn refuse_blocked(user_id: &UserId, world: &dyn World) -> Result<(), ChatRefusal> {
-    match world.blocks().blocked(user_id, clock::now_unix_ms()) {
+fn refuse_blocked(user_id: &UserId, capabilities: &dyn Capabilities) -> Result<(), ChatRefusal> {
+    match capabilities.blocks().blocked(user_id, clock::now_unix_ms()) {
         Ok(None) => Ok(()),
         Ok(Some(block)) => Err(ChatRefusal::Blocked(block)),
         // A broken store lets no blocked user in.

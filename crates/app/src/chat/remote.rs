@@ -7,9 +7,9 @@ use super::conversation::Message;
 use super::owner::ConversationOwner;
 use super::remote_keys::RunningKey;
 use super::{ChatHost, ChatRefusal, broken, refuse_blocked, unavailable};
+use crate::capabilities::at_user;
 use crate::clock::{self, UserZone};
 use crate::toolbox::ModeTools;
-use crate::world::at_user;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -82,7 +82,7 @@ impl ChatHost {
         let zone = UserZone::of_name(caller.zone.as_deref());
         let unix_ms = clock::now_unix_ms();
         let given = kit.given(zone.as_ref());
-        let (user_id, _) = self.world.of_user(caller, None);
+        let (user_id, _) = self.capabilities.of_user(caller, None);
         let tools = kit.offered_to(&Facts {
             rights: &caller.rights,
             user_id: user_id.as_str(),
@@ -109,8 +109,8 @@ impl ChatHost {
     ) -> Result<(ConversationRef, RemoteEnd), ChatRefusal> {
         let counted = self.completing.begin();
         let caller = &call.caller;
-        let (user_id, world) = self.world.of_user(caller, None);
-        refuse_blocked(&user_id, world.as_ref())?;
+        let (user_id, capabilities) = self.capabilities.of_user(caller, None);
+        refuse_blocked(&user_id, capabilities.as_ref())?;
         let whose = ConversationOwner::begun_by(caller, Some(&user_id));
         let id = match &call.asked {
             Some((id, _)) => id.clone(),
@@ -175,7 +175,7 @@ impl ChatHost {
                     pending_request: None,
                 },
                 client_id,
-                world: at_user(world, zone, None),
+                capabilities: at_user(capabilities, zone, None),
                 shared: self.shared.clone(),
             },
             conversation: reference.clone(),
@@ -271,7 +271,7 @@ impl ChatHost {
 
     /// The conversation of a request for an approval, as the caller would have it.
     pub(crate) fn remote_place(&self, caller: &Caller, id: &ConversationId) -> ConversationRef {
-        let (user_id, _) = self.world.of_user(caller, None);
+        let (user_id, _) = self.capabilities.of_user(caller, None);
         let whose = ConversationOwner::begun_by(caller, Some(&user_id));
         whose.reference(&caller.tenant, id)
     }

@@ -1,10 +1,10 @@
 //! Text sessions, each with the tools that it began with. Knows no conversation.
 
 use super::ChatHost;
+use crate::capabilities::at_user;
 use crate::clock::{self, UserZone};
 use crate::sessions::TextLease;
 use crate::toolbox::{ModeKit, ModeTools, Toolbox};
-use crate::world::at_user;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use windlass_provider::log::Image;
@@ -19,7 +19,7 @@ use windlass_session::model::HistoryEntry;
 use windlass_session::session::SessionConfig;
 use windlass_store::{Beginner, ConversationRef, Epoch};
 use windlass_tool::condition::{Facts, Given};
-use windlass_tool::handler::{Page, World};
+use windlass_tool::handler::{Capabilities, Page};
 use windlass_tool::id::{CallNumber, ClientId, UserId};
 use windlass_tool::kind::Mode;
 use windlass_tool::rights::Rights;
@@ -43,7 +43,7 @@ pub(super) struct SessionMaker {
     pub(super) rights: Rights,
     /// Whether that caller still counts.
     pub(super) validity: Validity,
-    pub(super) world: Arc<dyn World>,
+    pub(super) capabilities: Arc<dyn Capabilities>,
     /// The party that begins a new conversation.
     pub(super) beginner: Beginner,
     /// The content of its conversation's log, where that begins with the same request and need not be read.
@@ -165,7 +165,7 @@ impl ChatHost {
             client_id: maker.client_id,
             conversation: reference,
             beginner: maker.beginner,
-            world: at_user(maker.world, maker.zone, maker.page),
+            capabilities: at_user(maker.capabilities, maker.zone, maker.page),
             shared: self.shared.clone(),
             settings,
             tools: tools.text_declared.clone(),

@@ -104,8 +104,8 @@ impl ChatHost {
         } = asker;
         let caller = caller.speaking_for(named);
         let zone = zone.or_else(|| UserZone::of_name(caller.zone.as_deref()));
-        let (user_id, world) = self.world.of_user(&caller, named);
-        refuse_blocked(&user_id, world.as_ref())?;
+        let (user_id, capabilities) = self.capabilities.of_user(&caller, named);
+        refuse_blocked(&user_id, capabilities.as_ref())?;
         self.refuse_crowded(&caller.tenant, &beginner)?;
         let counted = self.completing.begin();
         let whose = ConversationOwner::begun_by(&caller, Some(&user_id));
@@ -123,7 +123,7 @@ impl ChatHost {
                 page: None,
                 rights: caller.rights,
                 validity: caller.validity.clone(),
-                world,
+                capabilities,
                 beginner,
                 past: None,
                 memory,
@@ -188,7 +188,7 @@ impl ChatHost {
                 page: None,
                 rights,
                 validity: Validity::default(),
-                world: Arc::new(self.world.clone()),
+                capabilities: Arc::new(self.capabilities.clone()),
                 beginner: Beginner::default(),
                 past: None,
                 memory: TurnMemory::default(),
@@ -227,12 +227,12 @@ impl ChatHost {
         named: Option<&str>,
     ) -> Result<(), ChatRefusal> {
         let caller = caller.speaking_for(named);
-        let (user_id, world) = self.world.of_user(&caller, named);
-        refuse_blocked(&user_id, world.as_ref())
+        let (user_id, capabilities) = self.capabilities.of_user(&caller, named);
+        refuse_blocked(&user_id, capabilities.as_ref())
     }
 
     /// The same for the user of a session that its caller holds.
     pub(crate) fn check_user_of_session(&self, user_id: &UserId) -> Result<(), ChatRefusal> {
-        refuse_blocked(user_id, &self.world)
+        refuse_blocked(user_id, &self.capabilities)
     }
 }

@@ -2,11 +2,11 @@
 
 use super::question::{details, is_yes};
 use super::{CallArguments, ModeName, flags, load_config, roles, together};
+use crate::capabilities::SharedCapabilities;
 use crate::failure::Failure;
 use crate::printer::{Format, Printer};
 use crate::toolbox::{self, Handlers, ToolboxError, Workshop};
 use crate::watch;
-use crate::world::SharedWorld;
 use crate::{clock, provider, records, server};
 use serde_json::Value;
 use std::io::BufRead;
@@ -273,7 +273,7 @@ async fn request(
             pending_request: None,
         },
         client_id: ClientId::new("command-line"),
-        world: Arc::new(SharedWorld::new(config, knowledge, store)?),
+        capabilities: Arc::new(SharedCapabilities::new(config, knowledge, store)?),
         shared,
     })
 }

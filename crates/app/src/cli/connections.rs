@@ -5,7 +5,7 @@ use super::{
     flags, load_config,
 };
 use crate::access::oidc::tenant_of;
-use crate::connections::{ConnectionDesk, Listed, Slot};
+use crate::connections::{ConnectionDesk, ConnectionId, Listed};
 use crate::failure::Failure;
 use crate::printer::{Format, Printer};
 use crate::records::open_audit;
@@ -40,9 +40,9 @@ fn list(arguments: &ListConnectionsArguments) -> Result<(), Failure> {
     if Printer.format() == Format::Json {
         let of_one = |listed: &Listed| {
             json!({
-                "name": listed.slot.connection,
-                "user": listed.slot.owner,
-                "tenant": listed.slot.tenant,
+                "name": listed.id.connection,
+                "user": listed.id.owner,
+                "tenant": listed.id.tenant,
                 "connectedAt": rfc3339(listed.connected_unix_ms),
             })
         };
@@ -54,19 +54,19 @@ fn list(arguments: &ListConnectionsArguments) -> Result<(), Failure> {
         Printer.hint("nobody has connected anything");
     }
     for Listed {
-        slot,
+        id,
         connected_unix_ms,
     } in &listed
     {
-        let tenant = match slot.tenant == TenantId::default() {
+        let tenant = match id.tenant == TenantId::default() {
             true => String::new(),
-            false => format!(", tenant {}", slot.tenant),
+            false => format!(", tenant {}", id.tenant),
         };
         let line = format!(
             "{}  {}  user {}{tenant}",
             rfc3339(*connected_unix_ms),
-            slot.connection,
-            slot.owner
+            id.connection,
+            id.owner
         );
         Printer.result(&escaped(&line));
     }
@@ -92,7 +92,7 @@ fn revoke(arguments: &RevokeConnectionArguments) -> Result<(), Failure> {
     // A server that runs writes the same audit: each line is written under its lock.
     let audit = open_audit(&config)?;
     let desk = desk(&config, audit.clone())?;
-    let slot = Slot {
+    let id = ConnectionId {
         tenant,
         owner: ClientId::new(arguments.user.as_str()),
         connection: arguments.name.clone(),
@@ -101,7 +101,7 @@ fn revoke(arguments: &RevokeConnectionArguments) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(Failure::of)?;
-    let ended = runtime.block_on(desk.end_and_wait(slot, "operator"));
+    let ended = runtime.block_on(desk.end_and_wait(id, "operator"));
     if let Some(audit) = audit {
         audit.close();
     }

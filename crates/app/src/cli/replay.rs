@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use windlass_config::Config;
 use windlass_knowledge::KnowledgeBase;
-use windlass_session::journal::{Header, JOURNAL_VERSION, Line, Replay, Step};
+use windlass_session::journal::{Header, JOURNAL_VERSION, JournalStep, Line, Replay};
 use windlass_session::limits::LIMIT_MAX;
 use windlass_session::time::Timestamp;
 use windlass_tool::artifact::Artifact;
@@ -145,7 +145,7 @@ fn compare(
     let (mut inputs, mut is_full) = (0_u64, false);
     while let Some(line) = journal.next()? {
         match line {
-            Line::Step(Step {
+            Line::Step(JournalStep {
                 number,
                 at,
                 input,

@@ -2,7 +2,7 @@
 
 use super::pending::{PENDING_SECONDS, PendingAuthorization, PendingAuthorizations};
 use super::service::Service;
-use super::vault::{Kept, Slot};
+use super::vault::{ConnectionId, Kept};
 use super::{ConnectProblem, ConnectionDesk, blocking};
 use crate::clock;
 use serde::de::DeserializeOwned;
@@ -30,7 +30,7 @@ const STATE: &str = "state";
 /// The content of a link to connect.
 #[derive(Serialize, Deserialize)]
 struct Link {
-    slot: Slot,
+    connection_id: ConnectionId,
     expires_unix_ms: u64,
 }
 
@@ -39,7 +39,7 @@ struct Link {
 struct State {
     /// The id of the pending authorization, used once.
     id: String,
-    slot: Slot,
+    connection_id: ConnectionId,
     expires_unix_ms: u64,
 }
 
@@ -64,9 +64,13 @@ pub(crate) struct Returned {
 }
 
 impl ConnectionDesk {
-    pub(super) fn link(&self, service: &Service, slot: &Slot) -> Result<String, NoRandomness> {
+    pub(super) fn link(
+        &self,
+        service: &Service,
+        connection_id: &ConnectionId,
+    ) -> Result<String, NoRandomness> {
         let link = Link {
-            slot: slot.clone(),
+            connection_id: connection_id.clone(),
             expires_unix_ms: clock::now_unix_ms() + LINK_SECONDS * 1_000,
         };
         let sealed = self.seal(LINK, &link)?;
@@ -94,10 +98,10 @@ impl ConnectionDesk {
         let now_unix_ms = clock::now_unix_ms();
         let link = self.unseal::<Link>(LINK, link);
         let link = link.filter(|link| now_unix_ms < link.expires_unix_ms);
-        let Link { slot, .. } = link.ok_or(ConnectProblem::BadLink)?;
-        let service = self.services.get(&slot.connection);
+        let Link { connection_id, .. } = link.ok_or(ConnectProblem::BadLink)?;
+        let service = self.services.get(&connection_id.connection);
         let service = service.ok_or(ConnectProblem::BadLink)?;
-        let is_own = browser == Some((&slot.tenant, &slot.owner));
+        let is_own = browser == Some((&connection_id.tenant, &connection_id.owner));
         if !is_own && !service.any_browser {
             return Err(ConnectProblem::OtherUser);
         }
@@ -108,13 +112,13 @@ impl ConnectionDesk {
         };
         let (id, secret) = (ids::random_hex()?, ids::random_secret()?);
         let verifier = Sensitive(ids::random_secret()?);
-        let redirect = format!("{origin}{CALLBACK}/{}", slot.connection);
+        let redirect = format!("{origin}{CALLBACK}/{}", connection_id.connection);
         let expires_unix_ms = now_unix_ms + PENDING_SECONDS * 1_000;
         let state = self.seal(
             STATE,
             &State {
                 id: id.clone(),
-                slot: slot.clone(),
+                connection_id: connection_id.clone(),
                 expires_unix_ms,
             },
         )?;
@@ -125,7 +129,7 @@ impl ConnectionDesk {
         };
         let (address, names_issuer) = service.client.authorization_address(request).await?;
         let authorization = PendingAuthorization {
-            slot,
+            connection_id,
             verifier,
             redirect,
             names_issuer,
@@ -160,18 +164,19 @@ impl ConnectionDesk {
         let state = returned.state.as_deref().unwrap_or_default();
         let state = self.unseal::<State>(STATE, state);
         let state = state.filter(|state| {
-            now_unix_ms < state.expires_unix_ms && state.slot.connection == connection
+            now_unix_ms < state.expires_unix_ms && state.connection_id.connection == connection
         });
         let state = state.ok_or(ConnectProblem::UnknownAuthorization)?;
         // Used up from here on, whatever the browser is.
         let authorization = self.pending().end(&state.id, now_unix_ms);
-        let authorization = authorization.filter(|authorization| authorization.slot == state.slot);
+        let authorization = authorization
+            .filter(|authorization| authorization.connection_id == state.connection_id);
         let authorization = authorization.ok_or(ConnectProblem::UnknownAuthorization)?;
         let is_its = |secret: &String| ids::digest(secret.as_bytes()) == authorization.browser;
         if !cookie_of(&cookie_name(&state.id)).iter().any(is_its) {
             return Err(ConnectProblem::UnknownAuthorization);
         }
-        let service = self.services.get(&authorization.slot.connection);
+        let service = self.services.get(&authorization.connection_id.connection);
         let service = service.ok_or(ConnectProblem::UnknownAuthorization)?;
         // Checked before anything else of the response is believed.
         let issuer = returned.iss.as_deref();
@@ -197,27 +202,27 @@ impl ConnectionDesk {
         code: &Sensitive<String>,
     ) -> Result<(), ConnectProblem> {
         let PendingAuthorization {
-            slot,
+            connection_id,
             verifier,
             redirect,
             ..
         } = authorization;
-        let service = self.services.get(&slot.connection);
+        let service = self.services.get(&connection_id.connection);
         let service = service.ok_or(ConnectProblem::UnknownAuthorization)?;
         let redeemed = service
             .client
             .redeem(code.expose(), &redirect, verifier.expose());
         let kept = Kept::new(redeemed.await?, clock::now_unix_ms());
-        let lock = self.lock_of(&slot);
+        let lock = self.lock_of(&connection_id);
         let _held = lock.lock().await;
-        let (desk, put, unkept) = (self.clone(), slot.clone(), kept.clone());
+        let (desk, put, unkept) = (self.clone(), connection_id.clone(), kept.clone());
         let written = blocking(move || desk.vault.put(&put, &kept)).await;
         if let Err(problem) = written.and_then(|put| Ok(put?)) {
             // Tokens that are not stored could be neither used nor revoked.
-            self.take_back(&slot, &unkept).await;
+            self.take_back(&connection_id, &unkept).await;
             return Err(problem);
         }
-        self.note(&slot, "connected", None);
+        self.note(&connection_id, "connected", None);
         Ok(())
     }
 }

@@ -19,8 +19,8 @@ use service::Service;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokens::TenantsConnections;
+pub(crate) use vault::{ConnectionId, Listed, VaultError};
 use vault::{Kept, Vault};
-pub(crate) use vault::{Listed, Slot, VaultError};
 use windlass_config::Config;
 use windlass_runtime::audit::{Audit, ConnectionChange};
 use windlass_runtime::client_key::ConnectionsKey;
@@ -130,13 +130,13 @@ impl ConnectionDesk {
     ) -> Result<Vec<Shown>, ConnectProblem> {
         let mut shown = Vec::new();
         for (name, service) in &self.services {
-            let slot = Slot {
+            let id = ConnectionId {
                 tenant: tenant.clone(),
                 owner: owner.clone(),
                 connection: name.clone(),
             };
-            let connect_url = self.link(service, &slot)?;
-            let kept = self.read(&slot).await?;
+            let connect_url = self.link(service, &id)?;
+            let kept = self.read(&id).await?;
             let connected_at = kept.as_ref().map(|kept| rfc3339(kept.connected_unix_ms));
             shown.push(Shown {
                 name: name.clone(),
@@ -153,14 +153,14 @@ impl ConnectionDesk {
     /// Ends a connection, and notifies the authorization server. True if there was one.
     pub(crate) async fn end(
         self: &Arc<Self>,
-        slot: Slot,
+        id: ConnectionId,
         reason: &'static str,
     ) -> Result<bool, ConnectProblem> {
-        let (was_there, kept) = self.remove(&slot, reason).await?;
+        let (was_there, kept) = self.remove(&id, reason).await?;
         if let Some(kept) = kept {
             let desk = self.clone();
             // The user need not wait: here it has ended.
-            tokio::spawn(async move { desk.take_back(&slot, &kept).await });
+            tokio::spawn(async move { desk.take_back(&id, &kept).await });
         }
         Ok(was_there)
     }
@@ -168,12 +168,12 @@ impl ConnectionDesk {
     /// The same for a program that ends right after it: waits until the authorization server was notified.
     pub(crate) async fn end_and_wait(
         self: &Arc<Self>,
-        slot: Slot,
+        id: ConnectionId,
         reason: &'static str,
     ) -> Result<bool, ConnectProblem> {
-        let (was_there, kept) = self.remove(&slot, reason).await?;
+        let (was_there, kept) = self.remove(&id, reason).await?;
         if let Some(kept) = kept {
-            self.take_back(&slot, &kept).await;
+            self.take_back(&id, &kept).await;
         }
         Ok(was_there)
     }
@@ -181,41 +181,41 @@ impl ConnectionDesk {
     /// Whether there was a connection, and its tokens where they could be read.
     async fn remove(
         self: &Arc<Self>,
-        slot: &Slot,
+        id: &ConnectionId,
         reason: &'static str,
     ) -> Result<(bool, Option<Kept>), ConnectProblem> {
-        let lock = self.lock_of(slot);
+        let lock = self.lock_of(id);
         let _held = lock.lock().await;
-        let kept = self.read(slot).await?;
-        let (desk, removed) = (self.clone(), slot.clone());
+        let kept = self.read(id).await?;
+        let (desk, removed) = (self.clone(), id.clone());
         let was_there = blocking(move || desk.vault.remove(&removed)).await??;
         if was_there {
-            self.note(slot, "ended", Some(reason));
+            self.note(id, "ended", Some(reason));
         }
         Ok((was_there, kept))
     }
 
-    async fn take_back(&self, slot: &Slot, kept: &Kept) {
-        let Some(service) = self.services.get(&slot.connection) else {
+    async fn take_back(&self, id: &ConnectionId, kept: &Kept) {
+        let Some(service) = self.services.get(&id.connection) else {
             return;
         };
         // If the refresh token is revoked, a server revokes all tokens that came of it.
         let token = kept.refresh_token.as_ref().unwrap_or(&kept.access_token);
         if let Err(error) = service.client.revoke(token).await {
-            let connection = &slot.connection;
+            let connection = &id.connection;
             tracing::warn!(connection, %error, "a connection has ended here, and its service was not told");
         }
     }
 
-    async fn read(self: &Arc<Self>, slot: &Slot) -> Result<Option<Kept>, ConnectProblem> {
-        let (desk, slot) = (self.clone(), slot.clone());
-        Ok(blocking(move || desk.vault.read(&slot)).await??)
+    async fn read(self: &Arc<Self>, id: &ConnectionId) -> Result<Option<Kept>, ConnectProblem> {
+        let (desk, id) = (self.clone(), id.clone());
+        Ok(blocking(move || desk.vault.read(&id)).await??)
     }
 
-    fn lock_of(&self, slot: &Slot) -> Arc<ChangeLock> {
+    fn lock_of(&self, id: &ConnectionId) -> Arc<ChangeLock> {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
         locks.retain(|_, lock| lock.strong_count() > 0);
-        let name = slot.name();
+        let name = id.name();
         if let Some(lock) = locks.get(&name).and_then(Weak::upgrade) {
             return lock;
         }
@@ -224,12 +224,12 @@ impl ConnectionDesk {
         lock
     }
 
-    fn note(&self, slot: &Slot, change: &'static str, reason: Option<&'static str>) {
+    fn note(&self, id: &ConnectionId, change: &'static str, reason: Option<&'static str>) {
         if let Some(audit) = &self.audit {
             audit.connection_changed(ConnectionChange {
-                tenant: slot.tenant.clone(),
-                user_id: UserId::new(slot.owner.as_str()),
-                connection: slot.connection.clone(),
+                tenant: id.tenant.clone(),
+                user_id: UserId::new(id.owner.as_str()),
+                connection: id.connection.clone(),
                 change,
                 reason,
                 now_unix_ms: clock::now_unix_ms(),

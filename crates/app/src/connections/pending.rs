@@ -1,7 +1,7 @@
 //! Authorizations that are pending while a browser is at the authorization server: each has a state that is used once, belongs to one
 //! browser, and expires. Knows no token and no network.
 
-use super::vault::Slot;
+use super::vault::ConnectionId;
 use std::collections::BTreeMap;
 use windlass_tool::sensitive::Sensitive;
 
@@ -14,7 +14,7 @@ const PENDING_MAX: usize = 10_000;
 /// An authorization request that was sent, as its response needs it.
 #[derive(Clone, Debug)]
 pub(super) struct PendingAuthorization {
-    pub(super) slot: Slot,
+    pub(super) connection_id: ConnectionId,
     pub(super) verifier: Sensitive<String>,
     pub(super) redirect: String,
     /// Whether the answer has to name its issuer.
@@ -42,8 +42,8 @@ impl PendingAuthorizations {
         now_unix_ms: u64,
     ) -> Result<(), TooManyPending> {
         let of_owner = |known: &PendingAuthorization| {
-            known.slot.owner == authorization.slot.owner
-                && known.slot.tenant == authorization.slot.tenant
+            known.connection_id.owner == authorization.connection_id.owner
+                && known.connection_id.tenant == authorization.connection_id.tenant
         };
         let own = self.open.iter().filter(|(_, known)| of_owner(known));
         if own.clone().count() >= OF_OWNER_MAX {
@@ -77,7 +77,7 @@ mod tests {
 
     fn authorization(owner: &str, expires_unix_ms: u64) -> PendingAuthorization {
         PendingAuthorization {
-            slot: Slot {
+            connection_id: ConnectionId {
                 tenant: TenantId::default(),
                 owner: ClientId::new(owner),
                 connection: "shop".to_owned(),

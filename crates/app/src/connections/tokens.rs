@@ -2,7 +2,7 @@
 //! once for all waiting calls. Knows no browser.
 
 use super::service::Service;
-use super::vault::Slot;
+use super::vault::ConnectionId;
 use super::{ConnectionDesk, blocking};
 use crate::clock;
 use std::sync::Arc;
@@ -26,25 +26,25 @@ impl Service {
 }
 
 impl ConnectionDesk {
-    fn service(&self, slot: &Slot) -> Result<&Service, ConnectionError> {
-        let service = self.services.get(&slot.connection);
-        service.ok_or_else(|| ConnectionError::Unknown(slot.connection.clone()))
+    fn service(&self, id: &ConnectionId) -> Result<&Service, ConnectionError> {
+        let service = self.services.get(&id.connection);
+        service.ok_or_else(|| ConnectionError::Unknown(id.connection.clone()))
     }
 
     async fn token(
         self: Arc<Self>,
-        slot: Slot,
+        id: ConnectionId,
         rejected: Option<Sensitive<String>>,
     ) -> Result<Sensitive<String>, ConnectionError> {
-        let service = self.service(&slot)?;
+        let service = self.service(&id)?;
         let unavailable = |cause: String| service.unavailable(cause);
-        let kept = self.read(&slot).await;
+        let kept = self.read(&id).await;
         let kept = kept.map_err(|error| {
             tracing::error!(%error, "the connections of users cannot be read");
             unavailable(error.to_string())
         })?;
         match kept {
-            None => return Err(self.missing(service, &slot)),
+            None => return Err(self.missing(service, &id)),
             Some(kept) if kept.counts(rejected.as_ref(), clock::now_unix_ms()) => {
                 return Ok(kept.access_token);
             }
@@ -52,7 +52,7 @@ impl ConnectionDesk {
         }
         let desk = self.clone();
         // A call that ends meanwhile must not take the only new refresh token with it.
-        let refreshing = tokio::spawn(async move { desk.refreshed(slot, rejected).await });
+        let refreshing = tokio::spawn(async move { desk.refreshed(id, rejected).await });
         let refreshed = refreshing.await;
         refreshed.unwrap_or_else(|_| Err(unavailable("the server ends".to_owned())))
     }
@@ -60,16 +60,16 @@ impl ConnectionDesk {
     /// A valid token, from one refresh for all calls that wait for it.
     async fn refreshed(
         self: Arc<Self>,
-        slot: Slot,
+        id: ConnectionId,
         rejected: Option<Sensitive<String>>,
     ) -> Result<Sensitive<String>, ConnectionError> {
-        let service = self.service(&slot)?;
+        let service = self.service(&id)?;
         let unavailable = |cause: String| service.unavailable(cause);
-        let lock = self.lock_of(&slot);
+        let lock = self.lock_of(&id);
         let mut failed_unix_ms = lock.lock().await;
-        let kept = self.read(&slot).await;
+        let kept = self.read(&id).await;
         let kept = kept.map_err(|error| unavailable(error.to_string()))?;
-        let kept = kept.ok_or_else(|| self.missing(service, &slot))?;
+        let kept = kept.ok_or_else(|| self.missing(service, &id))?;
         let now_unix_ms = clock::now_unix_ms();
         if kept.counts(rejected.as_ref(), now_unix_ms) {
             return Ok(kept.access_token);
@@ -78,20 +78,20 @@ impl ConnectionDesk {
             return Err(unavailable("it gave nothing a moment ago".to_owned()));
         }
         let Some(refresh_token) = &kept.refresh_token else {
-            return Err(self.over(service, &slot, "expired").await);
+            return Err(self.over(service, &id, "expired").await);
         };
         match service.client.refresh(refresh_token).await {
             Ok(granted) => {
                 let kept = kept.refreshed(granted, clock::now_unix_ms());
                 let token = kept.access_token.clone();
-                let (desk, replaced, unkept) = (self.clone(), slot.clone(), kept.clone());
+                let (desk, replaced, unkept) = (self.clone(), id.clone(), kept.clone());
                 let written = blocking(move || desk.vault.replace(&replaced, &kept)).await;
                 match written {
                     Ok(Ok(true)) => Ok(token),
                     // Another process has ended the connection meanwhile, and does not know these tokens.
                     Ok(Ok(false)) => {
-                        self.take_back(&slot, &unkept).await;
-                        Err(self.missing(service, &slot))
+                        self.take_back(&id, &unkept).await;
+                        Err(self.missing(service, &id))
                     }
                     Ok(Err(error)) => {
                         tracing::error!(%error, "new tokens of a connection cannot be kept: its user may have to connect anew");
@@ -100,10 +100,10 @@ impl ConnectionDesk {
                     Err(error) => Err(unavailable(error.to_string())),
                 }
             }
-            Err(OauthError::Ended) => Err(self.over(service, &slot, "withdrawn").await),
+            Err(OauthError::Ended) => Err(self.over(service, &id, "withdrawn").await),
             Err(error) => {
                 *failed_unix_ms = Some(clock::now_unix_ms());
-                let connection = &slot.connection;
+                let connection = &id.connection;
                 tracing::warn!(connection, %error, "an access token cannot be refreshed");
                 Err(unavailable(error.to_string()))
             }
@@ -114,24 +114,24 @@ impl ConnectionDesk {
     async fn over(
         self: &Arc<Self>,
         service: &Service,
-        slot: &Slot,
+        id: &ConnectionId,
         reason: &'static str,
     ) -> ConnectionError {
-        let (desk, removed) = (self.clone(), slot.clone());
+        let (desk, removed) = (self.clone(), id.clone());
         match blocking(move || desk.vault.remove(&removed)).await {
-            Ok(Ok(true)) => self.note(slot, "ended", Some(reason)),
+            Ok(Ok(true)) => self.note(id, "ended", Some(reason)),
             Ok(Ok(false)) | Err(_) => {}
             Ok(Err(error)) => {
                 tracing::error!(%error, "a connection that has ended cannot be removed");
             }
         }
-        self.missing(service, slot)
+        self.missing(service, id)
     }
 
-    fn missing(&self, service: &Service, slot: &Slot) -> ConnectionError {
-        match self.link(service, slot) {
+    fn missing(&self, service: &Service, id: &ConnectionId) -> ConnectionError {
+        match self.link(service, id) {
             Ok(url) => ConnectionError::Missing(ConnectInvitation {
-                connection: slot.connection.clone(),
+                connection: id.connection.clone(),
                 title: service.title.clone(),
                 url,
             }),
@@ -151,8 +151,8 @@ impl TenantsConnections {
         Self { desk, tenant }
     }
 
-    fn slot(&self, request: &TokenRequest) -> Slot {
-        Slot {
+    fn id(&self, request: &TokenRequest) -> ConnectionId {
+        ConnectionId {
             tenant: self.tenant.clone(),
             owner: request.owner.clone(),
             connection: request.connection.clone(),
@@ -165,14 +165,14 @@ impl Connections for TenantsConnections {
         &self,
         request: TokenRequest,
     ) -> CapabilityFuture<Result<Sensitive<String>, ConnectionError>> {
-        let (desk, slot) = (self.desk.clone(), self.slot(&request));
-        Box::pin(desk.token(slot, request.rejected))
+        let (desk, id) = (self.desk.clone(), self.id(&request));
+        Box::pin(desk.token(id, request.rejected))
     }
 
     fn refused(&self, request: TokenRequest) -> ConnectionError {
-        let slot = self.slot(&request);
-        match self.desk.service(&slot) {
-            Ok(service) => self.desk.missing(service, &slot),
+        let id = self.id(&request);
+        match self.desk.service(&id) {
+            Ok(service) => self.desk.missing(service, &id),
             Err(error) => error,
         }
     }

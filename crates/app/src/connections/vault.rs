@@ -29,7 +29,7 @@ const MARGIN_MS: u64 = 30_000;
 
 /// One user's connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Slot {
+pub(crate) struct ConnectionId {
     pub(crate) tenant: TenantId,
     /// The user, by the id that no other caller can claim.
     pub(crate) owner: ClientId,
@@ -37,7 +37,7 @@ pub(crate) struct Slot {
     pub(crate) connection: String,
 }
 
-impl Slot {
+impl ConnectionId {
     /// The name of its file, which says nothing of the user.
     pub(super) fn name(&self) -> String {
         let mut hasher = Sha256::new();
@@ -109,7 +109,7 @@ impl Kept {
 /// A connection, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
-    pub(crate) slot: Slot,
+    pub(crate) id: ConnectionId,
     pub(crate) connected_unix_ms: u64,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct Listed {
 struct Written {
     version: u32,
     #[serde(flatten)]
-    slot: Slot,
+    id: ConnectionId,
     connected_unix_ms: u64,
     /// [`Kept`] as JSON.
     sealed: String,
@@ -157,14 +157,14 @@ impl Vault {
     }
 
     /// A connection, if there is one. An unreadable connection counts as none, and the log says so: the user can connect anew.
-    pub(super) fn read(&self, slot: &Slot) -> Result<Option<Kept>, VaultError> {
-        let path = self.path(slot);
+    pub(super) fn read(&self, id: &ConnectionId) -> Result<Option<Kept>, VaultError> {
+        let path = self.path(id);
         let text = match read_file(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(VaultError::Unusable { path, source }),
         };
-        let kept = self.open(slot, &text);
+        let kept = self.open(id, &text);
         if kept.is_none() {
             tracing::error!(
                 file = %path.display(),
@@ -174,40 +174,40 @@ impl Vault {
         Ok(kept)
     }
 
-    fn open(&self, slot: &Slot, text: &[u8]) -> Option<Kept> {
+    fn open(&self, id: &ConnectionId, text: &[u8]) -> Option<Kept> {
         let written: Written = serde_json::from_slice(text).ok()?;
-        if written.version != VERSION || written.slot != *slot {
+        if written.version != VERSION || written.id != *id {
             return None;
         }
-        let kept = self.sealer.open(&slot.purpose(), &written.sealed)?;
+        let kept = self.sealer.open(&id.purpose(), &written.sealed)?;
         serde_json::from_slice(&kept).ok()
     }
 
     /// Keeps a connection that a user has just made, in the place of an earlier one of the same name.
-    pub(super) fn put(&self, slot: &Slot, kept: &Kept) -> Result<(), VaultError> {
+    pub(super) fn put(&self, id: &ConnectionId, kept: &Kept) -> Result<(), VaultError> {
         let _lock = self.lock()?;
-        if !self.path(slot).exists() {
+        if !self.path(id).exists() {
             let count = self.files()?.len();
             if count >= self.kept_max {
                 return Err(VaultError::Full(count));
             }
         }
-        self.write(slot, kept)
+        self.write(id, kept)
     }
 
     /// Keeps new tokens of a connection, unless it has ended meanwhile. Whether it was there.
-    pub(super) fn replace(&self, slot: &Slot, kept: &Kept) -> Result<bool, VaultError> {
+    pub(super) fn replace(&self, id: &ConnectionId, kept: &Kept) -> Result<bool, VaultError> {
         let _lock = self.lock()?;
-        if !self.path(slot).exists() {
+        if !self.path(id).exists() {
             return Ok(false);
         }
-        self.write(slot, kept).map(|()| true)
+        self.write(id, kept).map(|()| true)
     }
 
     /// Ends a connection. Whether there was one.
-    pub(super) fn remove(&self, slot: &Slot) -> Result<bool, VaultError> {
+    pub(super) fn remove(&self, id: &ConnectionId) -> Result<bool, VaultError> {
         let _lock = self.lock()?;
-        let path = self.path(slot);
+        let path = self.path(id);
         match fs::remove_file(&path) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -222,8 +222,8 @@ impl Vault {
             let written = read_file(&path).ok();
             let written = written.and_then(|text| serde_json::from_slice::<Written>(&text).ok());
             match written {
-                Some(written) if self.path(&written.slot) == path => listed.push(Listed {
-                    slot: written.slot,
+                Some(written) if self.path(&written.id) == path => listed.push(Listed {
+                    id: written.id,
                     connected_unix_ms: written.connected_unix_ms,
                 }),
                 Some(_) | None => {
@@ -233,11 +233,11 @@ impl Vault {
         }
         listed.sort_by(|one, other| {
             let [one, other] = [one, other].map(|listed| {
-                let Slot {
+                let ConnectionId {
                     tenant,
                     owner,
                     connection,
-                } = &listed.slot;
+                } = &listed.id;
                 (tenant, owner, connection)
             });
             one.cmp(&other)
@@ -245,8 +245,8 @@ impl Vault {
         Ok(listed)
     }
 
-    fn path(&self, slot: &Slot) -> PathBuf {
-        self.folder.join(format!("{}{ENDING}", slot.name()))
+    fn path(&self, id: &ConnectionId) -> PathBuf {
+        self.folder.join(format!("{}{ENDING}", id.name()))
     }
 
     fn unusable(&self, source: io::Error) -> VaultError {
@@ -288,24 +288,24 @@ impl Vault {
     }
 
     /// Replaces a file as a whole. It is durable when this returns.
-    fn write(&self, slot: &Slot, kept: &Kept) -> Result<(), VaultError> {
+    fn write(&self, id: &ConnectionId, kept: &Kept) -> Result<(), VaultError> {
         let unsealed = serde_json::to_vec(kept).expect("tokens are plain JSON");
-        let sealed = self.sealer.seal(&slot.purpose(), &unsealed)?;
+        let sealed = self.sealer.seal(&id.purpose(), &unsealed)?;
         let written = Written {
             version: VERSION,
-            slot: slot.clone(),
+            id: id.clone(),
             connected_unix_ms: kept.connected_unix_ms,
             sealed,
         };
         let text = serde_json::to_vec(&written).expect("a connection is plain JSON");
-        let part = self.folder.join(format!("{}{PART_ENDING}", slot.name()));
+        let part = self.folder.join(format!("{}{PART_ENDING}", id.name()));
         let write = || {
             let mut options = private::options();
             options.create(true).truncate(true);
             let mut file = options.open(&part)?;
             file.write_all(&text)?;
             file.sync_all()?;
-            fs::rename(&part, self.path(slot))?;
+            fs::rename(&part, self.path(id))?;
             // The new name lasts only with its folder.
             #[cfg(unix)]
             File::open(&self.folder)?.sync_all()?;
@@ -337,8 +337,8 @@ mod tests {
         Vault::new(folder, Sealer::new(&key), kept_max)
     }
 
-    fn slot(owner: &str, connection: &str) -> Slot {
-        Slot {
+    fn id(owner: &str, connection: &str) -> ConnectionId {
+        ConnectionId {
             tenant: TenantId::default(),
             owner: ClientId::new(owner),
             connection: connection.to_owned(),
@@ -359,29 +359,25 @@ mod tests {
     #[test]
     fn a_connection_is_its_users_alone_and_lies_encrypted() {
         let folder = tempfile::tempdir().unwrap();
-        let ada = slot("user:ada", "shop");
+        let ada = id("user:ada", "shop");
         vault(folder.path(), 10).put(&ada, &kept("sesame")).unwrap();
         // A process of later finds it.
         let later = vault(folder.path(), 10);
         assert_eq!(later.read(&ada).unwrap(), Some(kept("sesame")));
         let mut of_tenant = ada.clone();
         of_tenant.tenant = TenantId::new("acme");
-        for other in [
-            slot("user:bob", "shop"),
-            slot("user:ada", "desk"),
-            of_tenant,
-        ] {
+        for other in [id("user:bob", "shop"), id("user:ada", "desk"), of_tenant] {
             assert_eq!(later.read(&other).unwrap(), None, "{other:?}");
         }
         let text = fs::read_to_string(later.path(&ada)).unwrap();
         assert!(!text.contains("sesame"), "{text}");
-        assert_eq!(later.list().unwrap()[0].slot, ada);
+        assert_eq!(later.list().unwrap()[0].id, ada);
     }
 
     #[test]
     fn a_file_in_the_place_of_another_is_no_connection() {
         let folder = tempfile::tempdir().unwrap();
-        let (ada, bob) = (slot("user:ada", "shop"), slot("user:bob", "shop"));
+        let (ada, bob) = (id("user:ada", "shop"), id("user:bob", "shop"));
         let vault = vault(folder.path(), 10);
         vault.put(&ada, &kept("sesame")).unwrap();
         fs::copy(vault.path(&ada), vault.path(&bob)).unwrap();
@@ -397,12 +393,12 @@ mod tests {
     #[test]
     fn new_tokens_bring_no_connection_back_that_has_ended() {
         let folder = tempfile::tempdir().unwrap();
-        let ada = slot("user:ada", "shop");
+        let ada = id("user:ada", "shop");
         let vault = vault(folder.path(), 1);
         vault.put(&ada, &kept("one")).unwrap();
         assert!(vault.replace(&ada, &kept("two")).unwrap());
         assert!(matches!(
-            vault.put(&slot("user:bob", "shop"), &kept("three")),
+            vault.put(&id("user:bob", "shop"), &kept("three")),
             Err(VaultError::Full(1))
         ));
         // The same user connects anew.

@@ -26,7 +26,7 @@ use windlass_tool::arguments::Arguments;
 use windlass_tool::content::ContentPart;
 use windlass_tool::envelope::{Outcome, project};
 use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::handler::World;
+use windlass_tool::handler::Capabilities;
 use windlass_tool::id::ConversationId;
 use windlass_tool::json::hex;
 use windlass_tool::kind::Reach;
@@ -374,7 +374,7 @@ impl McpHost {
                 pictures.push(picture(mime_type, data));
                 continue;
             }
-            let kept = self.chat.world.picture(url, &reader, room).await;
+            let kept = self.chat.capabilities.picture(url, &reader, room).await;
             pictures.push(match kept {
                 Some(bytes) => {
                     room = room.saturating_sub(bytes.len());

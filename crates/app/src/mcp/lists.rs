@@ -159,7 +159,7 @@ impl McpHost {
     }
 
     pub(super) fn reader(&self, caller: &Caller) -> KnowledgeReader {
-        let (user_id, _) = self.chat.world.of_user(caller, None);
+        let (user_id, _) = self.chat.capabilities.of_user(caller, None);
         KnowledgeReader {
             user_id,
             rights: caller.rights.clone(),

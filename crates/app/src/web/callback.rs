@@ -5,9 +5,9 @@ use super::bodies::{self, Unread};
 use super::chat::error;
 use super::peer::Peer;
 use super::{ServerState, exceeded, typed};
+use crate::capabilities::SharedCapabilities;
 use crate::chat::owner::ConversationOwner;
 use crate::chat::request;
-use crate::world::SharedWorld;
 use axum::body::Body;
 use axum::extract::{Path, Request, State as Extract};
 use http::{HeaderMap, Response, StatusCode};
@@ -84,7 +84,7 @@ pub(super) async fn take(
         return unknown();
     };
     match read(tool, &effect, &head.headers, &body) {
-        Ok(result) => match with_kept_pictures(result, &state.chat.world).await {
+        Ok(result) => match with_kept_pictures(result, &state.chat.capabilities).await {
             Ok(result) => record(&state, &registry, tool, (conversation, effect), result).await,
             Err(problem) => unavailable(&problem),
         },
@@ -101,15 +101,15 @@ pub(super) async fn take(
 /// The same result, with its pictures kept as files.
 async fn with_kept_pictures(
     result: HandlerResult,
-    world: &SharedWorld,
+    capabilities: &SharedCapabilities,
 ) -> Result<HandlerResult, JoinError> {
     let mut success = match result {
         Ok(success) if may_hold_pictures(&success) => success,
         other => return Ok(other),
     };
-    let world = world.clone();
+    let capabilities = capabilities.clone();
     let keeping = tokio::task::spawn_blocking(move || {
-        keep_pictures(&mut success, &world);
+        keep_pictures(&mut success, &capabilities);
         success
     });
     keeping.await.map(Ok)

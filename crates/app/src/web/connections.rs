@@ -8,7 +8,7 @@ use super::owner::{OwnersQuery, OwnersRequest};
 use super::voice::later;
 use super::{ServerState, line, typed};
 use crate::access::{Purpose, cookies};
-use crate::connections::{ConnectProblem, ConnectionDesk, Departure, Returned, Slot};
+use crate::connections::{ConnectProblem, ConnectionDesk, ConnectionId, Departure, Returned};
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State as Extract};
@@ -198,14 +198,14 @@ pub(super) async fn end(
     let OwnersRequest {
         entrance, caller, ..
     } = request;
-    let slot = Slot {
+    let id = ConnectionId {
         tenant: caller.tenant.clone(),
         owner: caller.client_id.clone(),
         connection: name,
     };
     let ended = match &state.connections {
         None => Ok(false),
-        Some(desk) => desk.end(slot, "user").await,
+        Some(desk) => desk.end(id, "user").await,
     };
     let response = match ended {
         Ok(true) => typed("application/json", json!({ "ok": true }).to_string()),

@@ -342,7 +342,7 @@ impl Backend {
         DirectRequest {
             session: session_config(mode, self.registry(changes)),
             client_id: ClientId::new("shell"),
-            world: Arc::new(RealTime::with_a_way_to(&self.url())),
+            capabilities: Arc::new(RealTime::with_a_way_to(&self.url())),
             shared: shared(),
         }
     }

@@ -10,14 +10,14 @@ use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{
     Availability, AvailabilityRequest, Block, Blocks, BlocksUnavailable, CalendarChange,
     CalendarError, CalendarEvent, Calendars, CallMemory, Caller, CallsRequest, Cancellation,
-    CapabilityFuture, Cause, Context, EarlierCall, EventList, EventsRequest, Execution, Facets,
-    Failure, FetchError, Finding, GeneratedImages, GetRequest, Handler, HandlerMessage, Handover,
-    HandoverError, Handovers, Hit, Http, HttpAnswer, HttpRequest, ImageRequest, Images, Invocation,
-    Knowledge, KnowledgeError, KnowledgeReader, ListedTasks, LocalTime, Lookup, LookupInvocation,
-    MemoryUnavailable, NewHandover, Outbox, OutboxClosed, PICTURES, Page, Record, Report,
-    RunWrites, SearchAnswer, SearchRequest, ServiceError, SessionContext, SessionFacts, Snippet,
-    Success, TaskAsker, TaskCancel, TaskFacts, TaskList, Tasks, TasksUnavailable, ToolFacts,
-    WebSearch, WebSearchAnswer, WebSearchRequest, World,
+    Capabilities, CapabilityFuture, Cause, Context, EarlierCall, EventList, EventsRequest,
+    Execution, Facets, Failure, FetchError, Finding, GeneratedImages, GetRequest, Handler,
+    HandlerMessage, Handover, HandoverError, Handovers, Hit, Http, HttpAnswer, HttpRequest,
+    ImageRequest, Images, Invocation, Knowledge, KnowledgeError, KnowledgeReader, ListedTasks,
+    LocalTime, Lookup, LookupInvocation, MemoryUnavailable, NewHandover, Outbox, OutboxClosed,
+    PICTURES, Page, Record, Report, RunWrites, SearchAnswer, SearchRequest, ServiceError,
+    SessionContext, SessionFacts, Snippet, Success, TaskAsker, TaskCancel, TaskFacts, TaskList,
+    Tasks, TasksUnavailable, ToolFacts, WebSearch, WebSearchAnswer, WebSearchRequest,
 };
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
@@ -172,7 +172,7 @@ impl Bench {
             },
             mode: self.mode,
             registry_version: "1.0.00000000".into(),
-            world: Arc::new(Handle(self.fakes.clone())),
+            capabilities: Arc::new(Handle(self.fakes.clone())),
             outbox: Arc::new(Handle(self.fakes.clone())),
         };
         Context {
@@ -308,7 +308,7 @@ impl Handle {
     }
 }
 
-impl World for Handle {
+impl Capabilities for Handle {
     fn is_in_voice(&self, _: &ConversationId) -> bool {
         *self.0.is_in_voice.lock().unwrap()
     }

@@ -11,13 +11,13 @@ use windlass_session::model::{ArgumentsProblem, IncomingCall};
 /// The calls so far.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    slots: Vec<Slot>,
-    /// The slot that each index stands for now.
+    calls: Vec<PartialCall>,
+    /// The call that each index stands for now.
     bound: Vec<(u64, usize)>,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct PartialCall {
     id: String,
     name: String,
     arguments: String,
@@ -34,7 +34,7 @@ pub(super) enum TooMuch {
 
 impl Calls {
     pub(super) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.calls.is_empty()
     }
 
     /// Takes one entry of `delta.tool_calls`. An entry that is no object is ignored.
@@ -61,21 +61,21 @@ impl Calls {
         if let Some(index) = index {
             self.bind(index, at);
         }
-        let slot = &mut self.slots[at];
-        if slot.id.is_empty() {
-            slot.id = id;
+        let call = &mut self.calls[at];
+        if call.id.is_empty() {
+            call.id = id;
         }
-        if slot.name.is_empty() {
-            slot.name = name;
+        if call.name.is_empty() {
+            call.name = name;
         }
         match arguments {
-            Some(Value::String(piece)) => slot.arguments.push_str(&piece),
+            Some(Value::String(piece)) => call.arguments.push_str(&piece),
             Some(Value::Null) | None => {}
-            Some(whole) => slot.arguments.push_str(&whole.to_string()),
+            Some(whole) => call.arguments.push_str(&whole.to_string()),
         }
-        slot.fields
+        call.fields
             .extend(entry.into_iter().filter(|(_, value)| !value.is_null()));
-        if slot.arguments.len() > limits.arguments_bytes_max || slot.fields.len() > FIELDS_MAX {
+        if call.arguments.len() > limits.arguments_bytes_max || call.fields.len() > FIELDS_MAX {
             return Err(TooMuch::Arguments);
         }
         Ok(())
@@ -90,15 +90,15 @@ impl Calls {
     ) -> Result<(), TooMuch> {
         let at = self.slot_of("", Some(index), "", limits)?;
         self.bind(index, at);
-        let slot = &mut self.slots[at];
-        slot.arguments.push_str(piece);
-        if slot.arguments.len() > limits.arguments_bytes_max {
+        let call = &mut self.calls[at];
+        call.arguments.push_str(piece);
+        if call.arguments.len() > limits.arguments_bytes_max {
             return Err(TooMuch::Arguments);
         }
         Ok(())
     }
 
-    /// The slot of an entry: by id, else by index, else the latest. An entry with a name begins another call if it has neither id
+    /// The call of an entry: by id, else by index, else the latest. An entry with a name begins another call if it has neither id
     /// nor index and the latest call is whole, or if it has a whole call's id under a new index.
     fn slot_of(
         &mut self,
@@ -109,26 +109,26 @@ impl Calls {
     ) -> Result<usize, TooMuch> {
         let found = if !id.is_empty() {
             let of_index = index.and_then(|index| self.bound_to(index));
-            let both = of_index.filter(|at| self.slots[*at].id == id);
+            let both = of_index.filter(|at| self.calls[*at].id == id);
             both.or_else(|| {
-                let of_id = self.slots.iter().position(|slot| slot.id == id);
+                let of_id = self.calls.iter().position(|call| call.id == id);
                 let is_new = of_index.is_none() && index.is_some() && !name.is_empty();
-                of_id.filter(|at| !(is_new && self.slots[*at].is_whole()))
+                of_id.filter(|at| !(is_new && self.calls[*at].is_whole()))
             })
         } else if let Some(index) = index {
             self.bound_to(index)
         } else {
-            let latest = self.slots.len().checked_sub(1);
-            latest.filter(|at| name.is_empty() || !self.slots[*at].is_whole())
+            let latest = self.calls.len().checked_sub(1);
+            latest.filter(|at| name.is_empty() || !self.calls[*at].is_whole())
         };
         if let Some(at) = found {
             return Ok(at);
         }
-        if self.slots.len() >= limits.calls_max {
+        if self.calls.len() >= limits.calls_max {
             return Err(TooMuch::Calls);
         }
-        self.slots.push(Slot::default());
-        Ok(self.slots.len() - 1)
+        self.calls.push(PartialCall::default());
+        Ok(self.calls.len() - 1)
     }
 
     fn bound_to(&self, index: u64) -> Option<usize> {
@@ -136,11 +136,11 @@ impl Calls {
         bound.map(|(_, at)| *at)
     }
 
-    /// Binds an index to a slot. A server may count without end; the oldest binding is the least likely to be used again.
+    /// Binds an index to a call. A server may count without end; the oldest binding is the least likely to be used again.
     fn bind(&mut self, index: u64, at: usize) {
         const BOUND_MAX: usize = 256;
         match self.bound.iter_mut().find(|(bound, _)| *bound == index) {
-            Some((_, slot)) => *slot = at,
+            Some((_, call)) => *call = at,
             None => {
                 if self.bound.len() == BOUND_MAX {
                     self.bound.remove(0);
@@ -152,10 +152,10 @@ impl Calls {
 
     /// A call's id that comes once more, without arguments or with the same ones, asks for no second call.
     fn forget_echoes(&mut self) {
-        for at in (1..self.slots.len()).rev() {
-            let (earlier, later) = self.slots.split_at(at);
-            if earlier.iter().any(|slot| later[0].echoes(slot)) {
-                self.slots.remove(at);
+        for at in (1..self.calls.len()).rev() {
+            let (earlier, later) = self.calls.split_at(at);
+            if earlier.iter().any(|call| later[0].echoes(call)) {
+                self.calls.remove(at);
             }
         }
     }
@@ -163,10 +163,10 @@ impl Calls {
     /// The calls for the log and for the core, each with an id.
     pub(super) fn finish(mut self, answer: u32) -> Vec<(Call, IncomingCall)> {
         self.forget_echoes();
-        self.slots
+        self.calls
             .into_iter()
             .enumerate()
-            .map(|(index, slot)| slot.finish(answer, index))
+            .map(|(index, call)| call.finish(answer, index))
             .collect()
     }
 }
@@ -183,7 +183,7 @@ fn text(value: Value) -> Option<String> {
     }
 }
 
-impl Slot {
+impl PartialCall {
     fn echoes(&self, earlier: &Self) -> bool {
         let (said, before) = (self.arguments.trim(), earlier.arguments.trim());
         let is_same = self.id == earlier.id && self.name == earlier.name;

@@ -102,7 +102,7 @@ impl Inner {
         let Some(connection) = &self.file.connection else {
             return fetch(request).await.map_err(Unsent::Fetch);
         };
-        let connections = context.world.connections();
+        let connections = context.capabilities.connections();
         let mut rejected = None;
         for _ in 0..2 {
             let token = connections.token(context.token_request(connection, rejected));

@@ -49,7 +49,7 @@ impl WebhookFile {
                 context.caller.session_id, context.call.call, context.call.attempt
             ),
         };
-        let seconds = context.world.now_unix_ms() / 1_000;
+        let seconds = context.capabilities.now_unix_ms() / 1_000;
         let signature = self.key.sign(&id, seconds, &body);
         let mut headers = vec![
             ("content-type".to_owned(), "application/json".to_owned()),
@@ -115,7 +115,7 @@ fn answered(answer: &HttpAnswer, context: &Context) -> HandlerResult {
     match (answer.status, &context.effect_id) {
         (200, _) => read_response(body),
         (202, Some(effect_id)) => {
-            accepted(body, effect_id, context.world.now_unix_ms()).map_err(broken)
+            accepted(body, effect_id, context.capabilities.now_unix_ms()).map_err(broken)
         }
         (202, None) => Err(broken(
             "the service answered 202, which it may do for tools that write or are background alone".to_owned(),

@@ -96,7 +96,7 @@ async fn run_once<E: Exchange>(
         let called = call(asked, server, &arguments, &context, times).await;
         return called.map_err(NoResult::failure);
     };
-    let connections = context.world.connections();
+    let connections = context.capabilities.connections();
     let mut rejected = None;
     // A server that takes a token no more has done nothing, so that it is asked once more with a new one.
     for _ in 0..2 {

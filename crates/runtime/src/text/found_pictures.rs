@@ -48,7 +48,9 @@ impl TextSession {
         let bytes_max = self.settings.limits.log.image_bytes_max;
         for due in std::mem::take(&mut self.pictures_due) {
             let left = bytes_max.saturating_sub(self.flow.picture_bytes);
-            let mut reading = self.world.picture(&due.address, &self.reader(), left);
+            let mut reading = self
+                .capabilities
+                .picture(&due.address, &self.reader(), left);
             let read = loop {
                 match self.wait(reading.as_mut(), patience, sink).await {
                     Wake::Model(read) => break read,

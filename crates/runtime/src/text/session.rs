@@ -30,7 +30,7 @@ use windlass_session::time::Timestamp;
 use windlass_store::{
     Beginner, ConversationRef, EntryNumber, LegNumber, NewEntry, QuestionNumber, StandingScope,
 };
-use windlass_tool::handler::{KnowledgeReader, World};
+use windlass_tool::handler::{Capabilities, KnowledgeReader};
 use windlass_tool::id::{CallNumber, ClientId, EffectId, SessionId};
 use windlass_tool::sensitive::Sensitive;
 
@@ -42,7 +42,7 @@ pub struct TextRequest {
     pub conversation: ConversationRef,
     /// The conversation's beginner, if it is new.
     pub beginner: Beginner,
-    pub world: Arc<dyn World>,
+    pub capabilities: Arc<dyn Capabilities>,
     pub shared: Shared,
     pub settings: Arc<TextSettings>,
     pub tools: Arc<TextTools>,
@@ -61,7 +61,7 @@ pub struct TextSession {
     pub(super) settings: Arc<TextSettings>,
     pub(super) tools: Arc<TextTools>,
     pub(super) flow: Flow,
-    pub(super) world: Arc<dyn World>,
+    pub(super) capabilities: Arc<dyn Capabilities>,
     pub(super) pictures_due: Vec<DuePicture>,
     /// Effects and approval requests whose ends the model has acknowledged, until the turn that spoke of them is over.
     pub(super) heard: (Vec<EffectId>, Vec<QuestionNumber>),
@@ -171,7 +171,7 @@ impl TextSession {
             client_id,
             conversation,
             beginner,
-            world,
+            capabilities,
             shared,
             settings,
             tools,
@@ -196,7 +196,7 @@ impl TextSession {
             leg,
             registry,
             limits,
-            world: world.clone(),
+            capabilities: capabilities.clone(),
             shared,
             start: LegStart::NonResumable(beginner),
             questions: past.questions,
@@ -212,7 +212,7 @@ impl TextSession {
             settings,
             tools,
             flow: Flow::default(),
-            world,
+            capabilities,
             pictures_due: Vec::new(),
             heard: Default::default(),
             told: VecDeque::new(),

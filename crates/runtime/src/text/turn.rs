@@ -256,7 +256,7 @@ impl TextSession {
         Arc::new(ToolResponse {
             outcome: Outcome::Failure(error.into()),
             intents: Vec::new(),
-            meta: meta_without_tool("confirm", version, self.world.now_unix_ms()),
+            meta: meta_without_tool("confirm", version, self.capabilities.now_unix_ms()),
         })
     }
 

@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use windlass_session::client::ErrorCode;
 use windlass_session::session::SessionConfig;
 use windlass_store::{ConversationRef, LegRef, PartyKind};
-use windlass_tool::handler::World;
+use windlass_tool::handler::Capabilities;
 use windlass_tool::id::UserId;
 use windlass_tool::sensitive::Sensitive;
 
@@ -143,7 +143,7 @@ pub struct Party {
 /// A session as a client gets it.
 pub struct Admission {
     pub session: SessionConfig,
-    pub world: Arc<dyn World>,
+    pub capabilities: Arc<dyn Capabilities>,
     pub provider: Box<dyn LiveProvider>,
     /// The token that the client shows to resume the session. Not read if a leg is resumed.
     pub resume_token: Sensitive<String>,
@@ -238,7 +238,7 @@ impl Drop for Counted {
     }
 }
 
-/// The wall clock, for messages to clients; sessions get theirs from their world.
+/// The wall clock, for messages to clients; sessions get theirs from their capabilities.
 fn unix_ms() -> u64 {
     let since_epoch = SystemTime::now()
         .duration_since(UNIX_EPOCH)

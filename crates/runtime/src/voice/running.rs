@@ -108,7 +108,7 @@ impl Running {
             leg: session.leg(),
             registry: session.registry.clone(),
             limits: session.limits.clone(),
-            world: admission.world,
+            capabilities: admission.capabilities,
             shared: service.shared.clone(),
             start: leg_start,
             questions,

@@ -197,7 +197,7 @@ pub(super) fn connection(
             ),
         ));
     }
-    let asked = context.world.connections();
+    let asked = context.capabilities.connections();
     let asked = asked.token(context.token_request(&name, None));
     let left = Duration::from_millis(context.left_ms());
     Box::pin(async move {
@@ -303,7 +303,7 @@ async fn search(context: &Context, asked: Search) -> CapabilityAnswer {
         reader: context.caller.reader(),
         mode: context.mode,
     };
-    let found = context.world.knowledge().search(request).await;
+    let found = context.capabilities.knowledge().search(request).await;
     let hits = found.map_err(knowledge_error)?.hits;
     if !hits.is_empty() {
         context.mark_external().map_err(closed)?;
@@ -323,7 +323,7 @@ async fn get(context: &Context, asked: Get) -> CapabilityAnswer {
         namespace: asked.namespace,
         reader: context.caller.reader(),
     };
-    let found = context.world.knowledge().get(request).await;
+    let found = context.capabilities.knowledge().get(request).await;
     Ok(match found.map_err(knowledge_error)? {
         Ok(record) => {
             context.mark_external().map_err(closed)?;
@@ -381,7 +381,7 @@ struct AddBlock {
 
 /// Blocks the call's own user. No other user can be named.
 async fn block(context: &Context, asked: AddBlock) -> CapabilityAnswer {
-    let blocks = context.world.blocks();
+    let blocks = context.capabilities.blocks();
     let block = Block {
         user_id: context.caller.user_id.clone(),
         until_unix_ms: asked.until,

@@ -307,7 +307,10 @@ impl Handler for WorkerHandler {
         if let Some(timeout) = self.served.timeout {
             let context = &mut invocation.context;
             let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-            let latest = context.world.now_unix_ms().saturating_add(timeout_ms);
+            let latest = context
+                .capabilities
+                .now_unix_ms()
+                .saturating_add(timeout_ms);
             context.deadline_unix_ms = context.deadline_unix_ms.min(latest);
         }
         let params = Execute {

@@ -24,7 +24,7 @@ fn order() -> Tool {
         ..tool("order", |invocation| {
             let context = invocation.context;
             Execution::Ready(Ok(Success {
-                accepted_until_unix_ms: Some(context.world.now_unix_ms() + 3_600_000),
+                accepted_until_unix_ms: Some(context.capabilities.now_unix_ms() + 3_600_000),
                 ..Success::new(json!({"status": "accepted", "backgroundTaskId": context.effect_id}))
             }))
         })

@@ -2,7 +2,7 @@
 
 use crate::support::peers::{Setting, Stage, call};
 use crate::support::tools::{echo, ready, registry, tool};
-use crate::support::{StillWorld, session_config, shared};
+use crate::support::{StillCapabilities, session_config, shared};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_runtime::audit::{Audit, AuditedArguments};
@@ -77,7 +77,7 @@ async fn lines(name: &str, arguments: Value, audited: AuditedArguments) -> Vec<V
             registry(vec![echo(), noting, telling, leaving, keeping]),
         ),
         client_id: ClientId::new("shell"),
-        world: Arc::new(StillWorld),
+        capabilities: Arc::new(StillCapabilities),
         shared: shared(vec![audit.clone()]),
     };
     let call = IncomingCall {

@@ -1,7 +1,7 @@
 //! Changes of whose end no session has written a line: the sweep finds them in the ledger, and each gets its line, once.
 
 use crate::support::ledger::{LEASE_MS, attach, batch, commit, conversation, record, request};
-use crate::support::{StillWorld, store_settings};
+use crate::support::{StillCapabilities, store_settings};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
@@ -77,7 +77,7 @@ impl Bench {
         let sweeper = Sweeper {
             threads: Default::default(),
             ledger: ledger.clone(),
-            world: Arc::new(StillWorld),
+            capabilities: Arc::new(StillCapabilities),
             audit: Some(audit.clone()),
             registry: Arc::new(move || registry.clone()),
             limits: Arc::new(Limits::of(Mode::Text)),

@@ -1,7 +1,7 @@
 //! Calls without sockets, through the same pipeline.
 
 use crate::support::tools::{Dropped, echo, ready, registry, tool};
-use crate::support::{StillWorld, session_config, shared};
+use crate::support::{StillCapabilities, session_config, shared};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use windlass_runtime::direct::{DirectRequest, DirectSession, call_once};
@@ -15,7 +15,7 @@ fn request(tools: Vec<Tool>) -> DirectRequest {
     DirectRequest {
         session: session_config(Mode::Voice, registry(tools)),
         client_id: ClientId::new("shell"),
-        world: Arc::new(StillWorld),
+        capabilities: Arc::new(StillCapabilities),
         shared: shared(Vec::new()),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::support::text_server::{Chat, Place, TextServer, calls, text};
 use crate::support::tools::tool;
-use crate::support::{StillWorld, shared};
+use crate::support::{StillCapabilities, shared};
 use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -13,8 +13,8 @@ use windlass_runtime::transport::http::{HttpClient, HttpLimits};
 use windlass_session::event::SessionEvent;
 use windlass_session::limits::Limits;
 use windlass_tool::handler::{
-    ASSETS, Blocks, CapabilityFuture, ContentPart, Execution, Knowledge, KnowledgeReader, Success,
-    World,
+    ASSETS, Blocks, Capabilities, CapabilityFuture, ContentPart, Execution, Knowledge,
+    KnowledgeReader, Success,
 };
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Tool;
@@ -27,17 +27,17 @@ struct SlowDisk {
     answers: Arc<Notify>,
 }
 
-impl World for SlowDisk {
+impl Capabilities for SlowDisk {
     fn now_unix_ms(&self) -> u64 {
-        StillWorld.now_unix_ms()
+        StillCapabilities.now_unix_ms()
     }
 
     fn knowledge(&self) -> Arc<dyn Knowledge> {
-        StillWorld.knowledge()
+        StillCapabilities.knowledge()
     }
 
     fn blocks(&self) -> Arc<dyn Blocks> {
-        StillWorld.blocks()
+        StillCapabilities.blocks()
     }
 
     fn picture(
@@ -95,7 +95,7 @@ async fn a_turn_that_is_given_up_while_a_picture_is_read_ends_as_any_other() {
         answers: Arc::default(),
     };
     let place = Place {
-        world: Arc::new(disk),
+        capabilities: Arc::new(disk),
         ..Place::usual(shared(Vec::new()))
     };
     let mut chat = Chat::at(place, vec![seeing_model(&server.url)], vec![show()]);
@@ -133,7 +133,7 @@ async fn what_the_model_is_told_while_a_picture_is_read_is_in_that_request_and_a
         answers: answers.clone(),
     };
     let place = Place {
-        world: Arc::new(disk),
+        capabilities: Arc::new(disk),
         limits: Limits {
             result_silence_seconds: 0,
             result_nudges_max: 1,

@@ -1,7 +1,7 @@
 //! Recorded sessions: run again they give what they gave; what must not be recorded is not.
 
 use crate::support::tools::{echo, ready, registry, tool};
-use crate::support::{StillWorld, session_config, shared};
+use crate::support::{StillCapabilities, session_config, shared};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -64,7 +64,7 @@ async fn record(journal: &Arc<Journal>, session: &str, calls: &[(&str, Value)]) 
     let mut direct = DirectSession::begin(DirectRequest {
         session: config,
         client_id: ClientId::new("shell"),
-        world: Arc::new(StillWorld),
+        capabilities: Arc::new(StillCapabilities),
         shared,
     });
     for (index, (name, arguments)) in calls.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Metrics in both forms, as direct sessions cause them.
 
 use crate::support::tools::{echo, registry};
-use crate::support::{StillWorld, session_config, shared};
+use crate::support::{StillCapabilities, session_config, shared};
 use serde_json::json;
 use std::sync::Arc;
 use windlass_runtime::direct::{DirectRequest, DirectSession, call_asking, call_once};
@@ -54,7 +54,7 @@ async fn measured() -> Arc<Metrics> {
         let request = DirectRequest {
             session: session_config(Mode::Voice, registry(vec![echo()])),
             client_id: ClientId::new("shell"),
-            world: Arc::new(StillWorld),
+            capabilities: Arc::new(StillCapabilities),
             shared: shared(vec![metrics.clone()]),
         };
         let call = IncomingCall {
@@ -98,7 +98,7 @@ async fn spent_budgets_and_loops_are_counted_per_tool() {
         let mut session = DirectSession::begin(DirectRequest {
             session: session_config(Mode::Voice, registry(vec![echo()])),
             client_id: ClientId::new("shell"),
-            world: Arc::new(StillWorld),
+            capabilities: Arc::new(StillCapabilities),
             shared: shared(vec![metrics.clone()]),
         });
         session.user_says("go");
@@ -132,7 +132,7 @@ async fn a_question_to_the_user_is_neither_an_error_nor_an_end() {
             let request = DirectRequest {
                 session: session_config(Mode::Voice, registry(vec![confirmed])),
                 client_id: ClientId::new("shell"),
-                world: Arc::new(StillWorld),
+                capabilities: Arc::new(StillCapabilities),
                 shared: shared(vec![metrics.clone()]),
             };
             let call = IncomingCall {
@@ -293,7 +293,7 @@ async fn call_of(metrics: &Arc<Metrics>, version: &str, user: usize, text: serde
     let request = DirectRequest {
         session,
         client_id: ClientId::new("shell"),
-        world: Arc::new(StillWorld),
+        capabilities: Arc::new(StillCapabilities),
         shared: shared(vec![metrics.clone()]),
     };
     let call = IncomingCall {

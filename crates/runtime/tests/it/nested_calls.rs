@@ -2,7 +2,7 @@
 
 use crate::support::peers::{Setting, Stage, call};
 use crate::support::tools::{Dropped, echo, ready, registry, tool, tool_at};
-use crate::support::{StillWorld, session_config, shared};
+use crate::support::{StillCapabilities, session_config, shared};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_runtime::direct::{DirectRequest, call_once};
@@ -84,7 +84,7 @@ async fn a_handler_calls_tools_and_has_their_whole_answers() {
         let request = DirectRequest {
             session: session_config(Mode::Text, registry(dinner(placement))),
             client_id: ClientId::new("shell"),
-            world: Arc::new(StillWorld),
+            capabilities: Arc::new(StillCapabilities),
             shared: shared(Vec::new()),
         };
         let call = IncomingCall {

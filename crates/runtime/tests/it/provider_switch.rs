@@ -5,7 +5,7 @@ use crate::support::text_server::{
     Chat, Reply, TextServer, calls, gemini_model, gemini_model_by, limits, model, text,
 };
 use crate::support::tools::{echo, registry, tool};
-use crate::support::{StillWorld, session_config, shared};
+use crate::support::{StillCapabilities, session_config, shared};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_provider::profile::TextTransport;
@@ -111,7 +111,7 @@ async fn direct(watching: Arc<dyn Subscriber>) {
     let mut session = DirectSession::begin(DirectRequest {
         session: session_config(Mode::Text, registry(tools())),
         client_id: ClientId::new("client"),
-        world: Arc::new(StillWorld),
+        capabilities: Arc::new(StillCapabilities),
         shared: shared(vec![watching]),
     });
     for (turn, (said, asked)) in script().into_iter().enumerate() {

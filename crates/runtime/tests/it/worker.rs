@@ -1,7 +1,7 @@
 //! Workers as handlers: what a child process may do wrong costs its own calls one clean answer each, and nothing else. The
 //! children here are shell scripts, so that nothing but a shell is needed.
 
-use crate::support::{NOW_UNIX_MS, StillWorld};
+use crate::support::{NOW_UNIX_MS, StillCapabilities};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
@@ -106,7 +106,7 @@ fn invocation(arguments: Value, time_ms: u64, outbox: Arc<Said>) -> Invocation {
         },
         mode: Mode::Text,
         registry_version: "1.0.00000000".into(),
-        world: Arc::new(StillWorld),
+        capabilities: Arc::new(StillCapabilities),
         outbox,
     };
     let arguments: Arguments = serde_json::from_value(arguments).unwrap();

@@ -3,9 +3,9 @@
 
 use super::Calls;
 use super::decisions::undelivered_outcome;
+use crate::dialogue::Dialogue;
 use crate::event::{CallRecord, SessionEvent};
-use crate::facts::Slot;
-use crate::talk::Talk;
+use crate::facts::CallRequest;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use windlass_store::{Effect, EffectState};
@@ -16,26 +16,27 @@ use windlass_tool::id::EffectId;
 const ACCEPTED_MAX: usize = 64;
 
 #[derive(Debug, Default)]
-pub(super) struct Accepted(VecDeque<(EffectId, Slot)>);
+pub(super) struct Accepted(VecDeque<(EffectId, CallRequest)>);
 
 impl Calls {
     /// The model is told that an effect is at work, if it is: its end will be told, too.
     pub(super) fn note_accepted(
         &mut self,
         effect_id: &EffectId,
-        slot: Slot,
+        call_request: CallRequest,
         response: &ToolResponse,
     ) {
         if response.meta.accepted_until.is_some() {
-            self.await_end(effect_id.clone(), slot);
+            self.await_end(effect_id.clone(), call_request);
         }
     }
 
     /// Awaits effects that are at work, and whose ends no other session tells: this one's model and client hear of them.
-    pub(crate) fn await_ends(&mut self, effects: Vec<Effect>, talk: &mut Talk) {
+    pub(crate) fn await_ends(&mut self, effects: Vec<Effect>, dialogue: &mut Dialogue) {
         for effect in effects {
-            let slot = undelivered_outcome(&effect, talk.turns.last_number(), talk).slot;
-            self.await_end(effect.effect_id, slot);
+            let call_request =
+                undelivered_outcome(&effect, dialogue.turns.last_number(), dialogue).call_request;
+            self.await_end(effect.effect_id, call_request);
         }
     }
 
@@ -44,7 +45,7 @@ impl Calls {
         self.accepted.0.retain(|(known, _)| known != effect_id);
     }
 
-    fn await_end(&mut self, effect_id: EffectId, slot: Slot) {
+    fn await_end(&mut self, effect_id: EffectId, call_request: CallRequest) {
         let known = &mut self.accepted.0;
         if known.iter().any(|(known, _)| *known == effect_id) {
             return;
@@ -52,36 +53,49 @@ impl Calls {
         if known.len() >= ACCEPTED_MAX {
             known.pop_front();
         }
-        known.push_back((effect_id, slot));
+        known.push_back((effect_id, call_request));
     }
 
     /// The ledger knows how an effect ended. Returns whether its end was awaited.
-    pub(super) fn on_accepted_end(&mut self, effect: &Effect, talk: &mut Talk) -> bool {
+    pub(super) fn on_accepted_end(&mut self, effect: &Effect, dialogue: &mut Dialogue) -> bool {
         let mut known = self.accepted.0.iter();
         let Some(index) = known.position(|(known, _)| *known == effect.effect_id) else {
             return false;
         };
         // A task with an unknown end may still have one.
         let may_go_on = effect.task.is_some() && effect.state == EffectState::Unknown;
-        let slot = match may_go_on {
-            true => self.accepted.0.get(index).map(|(_, slot)| slot.clone()),
-            false => self.accepted.0.remove(index).map(|(_, slot)| slot),
+        let call_request = match may_go_on {
+            true => self
+                .accepted
+                .0
+                .get(index)
+                .map(|(_, call_request)| call_request.clone()),
+            false => self
+                .accepted
+                .0
+                .remove(index)
+                .map(|(_, call_request)| call_request),
         };
-        if let Some(slot) = slot {
-            self.tell_known_end(effect, slot, talk);
+        if let Some(call_request) = call_request {
+            self.tell_known_end(effect, call_request, dialogue);
         }
         true
     }
 
     /// Tells this session's client and model how an effect ended.
-    pub(super) fn tell_known_end(&mut self, effect: &Effect, slot: Slot, talk: &mut Talk) {
-        let answer = undelivered_outcome(effect, slot.turn, talk);
+    pub(super) fn tell_known_end(
+        &mut self,
+        effect: &Effect,
+        call_request: CallRequest,
+        dialogue: &mut Dialogue,
+    ) {
+        let answer = undelivered_outcome(effect, call_request.turn, dialogue);
         let response: &Arc<ToolResponse> = &answer.settled.response;
-        let record = CallRecord::new(slot, response, Some(effect.effect_id.clone()));
-        talk.step.event(SessionEvent::CallSettled(record));
+        let record = CallRecord::new(call_request, response, Some(effect.effect_id.clone()));
+        dialogue.step.event(SessionEvent::CallSettled(record));
         // No model is told how a nested call ended.
         if effect.parent.is_none() {
-            talk.keep_late(answer);
+            dialogue.keep_late(answer);
         }
     }
 }

@@ -5,9 +5,9 @@ use super::Calls;
 use super::open::{Asking, Call, Concluded};
 use crate::approvals::UserAnswer;
 use crate::client::asked_input;
-use crate::facts::Slot;
+use crate::dialogue::Dialogue;
+use crate::facts::CallRequest;
 use crate::policy::{EffectRun, Judged, confirm, outcome_unknown};
-use crate::talk::Talk;
 use std::collections::BTreeMap;
 use windlass_store::command::{OpenQuestion, Reply, Request};
 use windlass_store::{Question, QuestionInput};
@@ -21,11 +21,11 @@ const WORDS_MAX: usize = 1_000;
 impl Calls {
     /// Whether a run that ends with a question to the user gets its answer. A handler that calls another tool waits for it, and a task
     /// goes on when nobody is there.
-    pub(super) fn can_ask_input(&self, call: &Call, talk: &Talk) -> bool {
-        talk.step.config.can_ask_input
+    pub(super) fn can_ask_input(&self, call: &Call, dialogue: &Dialogue) -> bool {
+        dialogue.step.config.can_ask_input
             && call.nesting().is_none()
             && !call.tool().runs_in_background()
-            && self.can_ask(talk)
+            && self.can_ask(dialogue)
     }
 
     /// The run has come to a question of its service's.
@@ -34,12 +34,12 @@ impl Calls {
         mut call: Box<Call>,
         asked: InputRequest,
         run: Option<EffectRun>,
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
         let Ok(text) = serde_json::to_string(&asked) else {
-            return self.end_unasked(call, run, talk);
+            return self.end_unasked(call, run, dialogue);
         };
-        let minted = talk.step.mint();
+        let minted = dialogue.step.mint();
         let of_run = run.as_ref().map(|run| (run.effect_id.clone(), run.attempt));
         let request = Request {
             may_run: true,
@@ -51,13 +51,13 @@ impl Calls {
                 asked: Sensitive(text),
                 run: of_run,
             })),
-            ..self.request_of(&call, &minted, talk)
+            ..self.request_of(&call, &minted, dialogue)
         };
         call.asking = Some(Box::new(Asking {
             from: asked.from,
             run,
         }));
-        self.send_request(call, request, talk);
+        self.send_request(call, request, dialogue);
     }
 
     pub(super) fn on_input_decided(
@@ -65,42 +65,52 @@ impl Calls {
         call: Box<Call>,
         asking: Asking,
         reply: Reply,
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
         let Reply::Ask(asked) = reply else {
-            return self.end_unasked(call, asking.run, talk);
+            return self.end_unasked(call, asking.run, dialogue);
         };
         if !call.may_begin() {
-            self.withdraw(*asked, talk);
-            return self.end_unasked(call, asking.run, talk);
+            self.withdraw(*asked, dialogue);
+            return self.end_unasked(call, asking.run, dialogue);
         }
         let error = confirm::asked_input(call.tool(), &asking.from);
         let concluded = Concluded {
-            response: talk.step.failed(call.tool(), error),
+            response: dialogue.step.failed(call.tool(), error),
             run: None,
             scheduling: None,
             problem: None,
             are_values_set: true,
             asks: Some(asked),
         };
-        self.conclude(call, concluded, talk);
+        self.conclude(call, concluded, dialogue);
     }
 
     /// Shows a request in place of those that it replaces.
-    pub(super) fn put_in_place(&mut self, asked: OpenQuestion, slot: Slot, talk: &mut Talk) {
+    pub(super) fn put_in_place(
+        &mut self,
+        asked: OpenQuestion,
+        call_request: CallRequest,
+        dialogue: &mut Dialogue,
+    ) {
         for number in asked.replaced {
-            self.approvals.replaced(number, talk);
+            self.approvals.replaced(number, dialogue);
         }
-        self.put(&asked.question, slot, talk);
+        self.put(&asked.question, call_request, dialogue);
     }
 
     /// Ends a call whose question is not put to the user. The outcome of a run with an effect is unknown.
-    pub(super) fn end_unasked(&mut self, call: Box<Call>, run: Option<EffectRun>, talk: &mut Talk) {
+    pub(super) fn end_unasked(
+        &mut self,
+        call: Box<Call>,
+        run: Option<EffectRun>,
+        dialogue: &mut Dialogue,
+    ) {
         let error = match run {
             Some(_) => outcome_unknown(call.tool()),
             None => confirm::cannot_ask_input(call.tool()),
         };
-        self.settle(call, Judged::failure(error), run, talk);
+        self.settle(call, Judged::failure(error), run, dialogue);
     }
 }
 

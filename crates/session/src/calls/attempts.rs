@@ -7,6 +7,7 @@ use super::open::{Call, Concluded, LateAttempt, Origin, Phase};
 use super::{Calls, deduplicated, messages, outputs};
 use crate::answers::CallAnswer;
 use crate::deadlines::Deadline;
+use crate::dialogue::{Asker, Dialogue};
 use crate::event::{CallRecord, CallStarted, SessionEvent};
 use crate::facts::Completed;
 use crate::io::{Output, StoreProblem};
@@ -15,7 +16,6 @@ use crate::policy::{
     EffectRun, Failed, Judged, Settled, admitted, confirm, consent, judge, outcome_of,
     outcome_unknown, retry_delay, timed_out,
 };
-use crate::talk::{Asker, Talk};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_store::command::{Record, Reply, ValuesEntry};
@@ -39,65 +39,76 @@ const TOO_LATE: &str = "its call had ended when the result came";
 // Attempts begin and end.
 impl Calls {
     /// The attempt begins.
-    pub(super) fn start(&mut self, mut call: Box<Call>, run: Option<EffectRun>, talk: &mut Talk) {
+    pub(super) fn start(
+        &mut self,
+        mut call: Box<Call>,
+        run: Option<EffectRun>,
+        dialogue: &mut Dialogue,
+    ) {
         let timeout = Duration::from_millis(call.tool().timeout_ms);
         call.failed = None;
         call.phase = Phase::Running(run.clone());
-        call.started.get_or_insert(talk.step.now);
-        talk.step
+        call.started.get_or_insert(dialogue.step.now);
+        dialogue
+            .step
             .set_deadline(Deadline::Attempt(call.call_ref()), timeout);
         // An attempt that the ledger granted too late does not run, and is not said to be at work.
-        let now_unix_ms = talk.step.unix_ms();
+        let now_unix_ms = dialogue.step.unix_ms();
         let is_over = |run: &EffectRun| run.lease_end_unix_ms <= now_unix_ms;
         let is_over = run.as_ref().is_some_and(is_over);
         let is_task = call.is_task() && !call.is_detached;
-        let is_answered_now = is_task && !is_over && call.wait_ms(&talk.step.config) == Some(0);
+        let is_answered_now = is_task && !is_over && call.wait_ms(&dialogue.step.config) == Some(0);
         if !is_answered_now && !is_over {
-            await_patience(&call, talk);
+            await_patience(&call, dialogue);
         }
-        talk.step.heard_provider();
+        dialogue.step.heard_provider();
         if call.attempt == 1 {
-            tell_changes(&call, talk);
+            tell_changes(&call, dialogue);
         }
         let status = call.tool().status.as_ref();
-        talk.step.event(SessionEvent::CallStarted(CallStarted {
+        dialogue.step.event(SessionEvent::CallStarted(CallStarted {
             facts: call.facts.clone(),
             attempt: call.attempt,
             status: status.map(|status| template::render(status, call.arguments())),
         }));
         let facts = SessionFacts {
             input: InputFacts {
-                can_ask: self.can_ask_input(&call, talk),
+                can_ask: self.can_ask_input(&call, dialogue),
                 given: call.given().cloned(),
             },
-            ..talk.facts()
+            ..dialogue.facts()
         };
         let admitted = admitted(&call.facts, call.attempt, run, facts);
-        talk.step.push(Output::StartCall(admitted));
+        dialogue.step.push(Output::StartCall(admitted));
         let number = call.number();
         self.open.open(call);
         match is_answered_now {
-            true => self.on_waited(number, talk),
-            false => self.hold_microphone(talk),
+            true => self.on_waited(number, dialogue),
+            false => self.hold_microphone(dialogue),
         }
     }
 
-    pub(crate) fn on_finished(&mut self, attempt: CallRef, result: HandlerResult, talk: &mut Talk) {
+    pub(crate) fn on_finished(
+        &mut self,
+        attempt: CallRef,
+        result: HandlerResult,
+        dialogue: &mut Dialogue,
+    ) {
         let is_awaited = self.open.get(attempt.call).is_some_and(|open| {
             open.call_ref() == attempt && matches!(open.phase, Phase::Running(_))
         });
         if !is_awaited {
-            return self.on_late_result(attempt, result, talk);
+            return self.on_late_result(attempt, result, dialogue);
         }
-        let is_in_doubt = self.end_children(attempt, talk);
+        let is_in_doubt = self.end_children(attempt, dialogue);
         let Some(mut call) = self.open.take(attempt.call) else {
             return;
         };
-        talk.step.clear(Deadline::Attempt(attempt));
+        dialogue.step.clear(Deadline::Attempt(attempt));
         let mut judged = judge(
             call.tool(),
             result,
-            talk.step.limits().result_characters_max,
+            dialogue.step.limits().result_characters_max,
         );
         let run = call.take_run();
         // An effect is in doubt if one of its nested effects is.
@@ -107,22 +118,22 @@ impl Calls {
         if let Some(input) = judged.input.take()
             && !is_in_doubt
             && call.may_begin()
-            && talk.ending.is_running()
-            && self.can_ask_input(&call, talk)
+            && dialogue.ending.is_running()
+            && self.can_ask_input(&call, dialogue)
         {
-            return self.ask_input(call, input.into_inner(), run, talk);
+            return self.ask_input(call, input.into_inner(), run, dialogue);
         }
-        self.settle_or_retry(call, judged, run, talk);
+        self.settle_or_retry(call, judged, run, dialogue);
     }
 
-    pub(crate) fn on_timeout(&mut self, attempt: CallRef, talk: &mut Talk) {
-        self.end_children(attempt, talk);
+    pub(crate) fn on_timeout(&mut self, attempt: CallRef, dialogue: &mut Dialogue) {
+        self.end_children(attempt, dialogue);
         let runs = |phase: &Phase| matches!(phase, Phase::Running(_));
         let Some(mut call) = self.open.take_in(attempt.call, runs) else {
             return;
         };
         // A started change runs on: its later result settles how it ended.
-        talk.step.push(Output::AbortCall {
+        dialogue.step.push(Output::AbortCall {
             call: attempt,
             drop: !call.tool().writes(),
         });
@@ -135,24 +146,24 @@ impl Calls {
                 run,
             });
         }
-        self.settle_or_retry(call, Judged::failure(error), run, talk);
+        self.settle_or_retry(call, Judged::failure(error), run, dialogue);
     }
 
     /// A result came after its call had ended. It settles its effect, and is not spoken of.
-    fn on_late_result(&mut self, attempt: CallRef, result: HandlerResult, talk: &mut Talk) {
+    fn on_late_result(&mut self, attempt: CallRef, result: HandlerResult, dialogue: &mut Dialogue) {
         let call = attempt.call;
-        talk.step.event(SessionEvent::CallReturnedLate { call });
-        let is_in_doubt = self.end_children(attempt, talk);
+        dialogue.step.event(SessionEvent::CallReturnedLate { call });
+        let is_in_doubt = self.end_children(attempt, dialogue);
         let Some(late) = self.open.take_late(attempt) else {
             let asker = Asker {
                 call,
                 tool: self.open.get(call).map(|call| call.tool().id.clone()),
             };
-            return talk.reject_intents(&asker, intents_of(&result), TOO_LATE);
+            return dialogue.reject_intents(&asker, intents_of(&result), TOO_LATE);
         };
         self.forget_families();
         let tool = &late.facts.tool;
-        let judged = judge(tool, result, talk.step.limits().result_characters_max);
+        let judged = judge(tool, result, dialogue.step.limits().result_characters_max);
         let asker = Asker {
             call,
             tool: Some(tool.id.clone()),
@@ -161,11 +172,11 @@ impl Calls {
             .intents
             .into_iter()
             .partition(Intent::is_of_conversation);
-        talk.reject_intents(&asker, &of_session, TOO_LATE);
+        dialogue.reject_intents(&asker, &of_session, TOO_LATE);
         if is_in_doubt {
-            return talk.apply_intents(&asker, &of_conversation);
+            return dialogue.apply_intents(&asker, &of_conversation);
         }
-        let mut meta = talk.step.meta(tool, Arc::default());
+        let mut meta = dialogue.step.meta(tool, Arc::default());
         meta.cut = judged.cut;
         meta.accepted_until = judged.accepted_until_unix_ms;
         let response = ToolResponse {
@@ -179,17 +190,17 @@ impl Calls {
             outcome,
             AttemptOutcome::Unknown | AttemptOutcome::Accepted { .. }
         ) {
-            return talk.apply_intents(&asker, &of_conversation);
+            return dialogue.apply_intents(&asker, &of_conversation);
         }
-        talk.step.event(SessionEvent::EffectSettled {
+        dialogue.step.event(SessionEvent::EffectSettled {
             call,
             tool: tool.id.clone(),
             version: tool.version.clone(),
             effect_id: late.run.effect_id.clone(),
             succeeded: outcome == AttemptOutcome::Succeeded,
         });
-        let values = talk.set_values(&asker, &of_conversation);
-        record(call, &late.run, &response, (None, values), talk);
+        let values = dialogue.set_values(&asker, &of_conversation);
+        record(call, &late.run, &response, (None, values), dialogue);
     }
 
     /// Repeats a failed attempt if that is safe and worth while. The failure is stored at once: until the next attempt nothing runs, and
@@ -199,14 +210,14 @@ impl Calls {
         mut call: Box<Call>,
         judged: Judged,
         run: Option<EffectRun>,
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
-        let Some(delay) = delay_before_retry(&call, &judged, talk) else {
-            return self.settle(call, judged, run, talk);
+        let Some(delay) = delay_before_retry(&call, &judged, dialogue) else {
+            return self.settle(call, judged, run, dialogue);
         };
         let number = call.number();
-        let mut failed = concluded(&call, judged, run, talk);
-        let values = set_values(&call, &mut failed, talk);
+        let mut failed = concluded(&call, judged, run, dialogue);
+        let values = set_values(&call, &mut failed, dialogue);
         match &failed.run {
             Some(run) => {
                 let pause_ms = millis(delay).saturating_add(DECISION_MS);
@@ -215,97 +226,102 @@ impl Calls {
                     values,
                     ..recorded(run, &failed.response)
                 });
-                talk.step.push(Output::Record {
+                dialogue.step.push(Output::Record {
                     call: number,
                     record,
                 });
             }
-            None => talk.log_entry(values),
+            None => dialogue.log_entry(values),
         }
         call.failed = Some(Box::new(failed));
         call.attempt += 1;
         call.phase = Phase::BackingOff;
-        talk.step.event(SessionEvent::CallRetried {
+        dialogue.step.event(SessionEvent::CallRetried {
             call: number,
             tool: call.tool().id.clone(),
             attempt: call.attempt,
             delay_ms: millis(delay),
         });
-        talk.step.set_deadline(Deadline::Retry(number), delay);
+        dialogue.step.set_deadline(Deadline::Retry(number), delay);
         self.open.open(call);
     }
 
     /// The wait is over. The present state of the effect is judged anew.
-    pub(crate) fn on_retry_due(&mut self, number: CallNumber, talk: &mut Talk) {
+    pub(crate) fn on_retry_due(&mut self, number: CallNumber, dialogue: &mut Dialogue) {
         let waits = |phase: &Phase| matches!(phase, Phase::BackingOff);
         let Some(call) = self.open.take_in(number, waits) else {
             return;
         };
         match call.failed_run() {
-            None => self.start(call, None, talk),
-            Some(_) if call.is_approved() => self.send_approval(call, talk),
-            Some(_) => self.request(call, talk),
+            None => self.start(call, None, dialogue),
+            Some(_) if call.is_approved() => self.send_approval(call, dialogue),
+            Some(_) => self.request(call, dialogue),
         }
     }
 
     /// The ledger decides about a call whose attempt has failed.
-    pub(super) fn on_retry_decided(&mut self, mut call: Box<Call>, reply: Reply, talk: &mut Talk) {
+    pub(super) fn on_retry_decided(
+        &mut self,
+        mut call: Box<Call>,
+        reply: Reply,
+        dialogue: &mut Dialogue,
+    ) {
         let error = match reply {
-            Reply::Run(run) => return self.on_run(call, *run, talk),
-            Reply::Attach(effect) => return self.attach(call, &effect, talk),
+            Reply::Run(run) => return self.on_run(call, *run, dialogue),
+            Reply::Attach(effect) => return self.attach(call, &effect, dialogue),
             // Another call has tried again.
             Reply::Replay(effect) => {
-                let response = ledger::response_of(&effect, &talk.step);
-                return self.end_as_known(call, response, &effect, talk);
+                let response = ledger::response_of(&effect, &dialogue.step);
+                return self.end_as_known(call, response, &effect, dialogue);
             }
             Reply::Unknown(effect) => {
                 let error = confirm::unknown(call.tool(), &effect);
-                let response = talk.step.failed(call.tool(), error);
-                return self.end_as_known(call, response, &effect, talk);
+                let response = dialogue.step.failed(call.tool(), error);
+                return self.end_as_known(call, response, &effect, dialogue);
             }
             // The next attempt is not wanted any more.
             Reply::Ask(asked) if !call.may_begin() => {
-                self.withdraw(*asked, talk);
-                return self.cancel(call, None, talk);
+                self.withdraw(*asked, dialogue);
+                return self.cancel(call, None, dialogue);
             }
             Reply::Ask(asked) => {
                 let hazards = &asked.question.hazards;
                 call.consent = consent::asked_because(call.consent.as_ref(), hazards);
                 let error = confirm::required(call.tool(), hazards, call.consent.as_deref());
-                self.show_question(&call, *asked, talk);
+                self.show_question(&call, *asked, dialogue);
                 error
             }
             Reply::Denied(question) => confirm::denied(call.tool().id.as_str(), &question),
-            _ => return self.end_as_failed(call, talk),
+            _ => return self.end_as_failed(call, dialogue),
         };
         if call.is_approved() {
-            return self.end_as_failed(call, talk);
+            return self.end_as_failed(call, dialogue);
         }
-        let response = talk.step.failed(call.tool(), error);
+        let response = dialogue.step.failed(call.tool(), error);
         if let Some(failed) = &mut call.failed {
             failed.response = response;
         }
-        self.end_as_failed(call, talk);
+        self.end_as_failed(call, dialogue);
     }
 
     /// Ends a call as its last attempt did, if the ledger was not asked for another attempt.
-    pub(super) fn leave_as_failed(&mut self, call: Box<Call>, talk: &mut Talk) {
+    pub(super) fn leave_as_failed(&mut self, call: Box<Call>, dialogue: &mut Dialogue) {
         if let Some(failed) = &call.failed {
-            leave(&call, failed, talk);
+            leave(&call, failed, dialogue);
         }
-        self.end_as_failed(call, talk);
+        self.end_as_failed(call, dialogue);
     }
 
     /// No attempt follows: the call ends as its last attempt did, which is stored.
-    pub(super) fn end_as_failed(&mut self, mut call: Box<Call>, talk: &mut Talk) {
+    pub(super) fn end_as_failed(&mut self, mut call: Box<Call>, dialogue: &mut Dialogue) {
         if let Some(failed) = call.failed.take() {
-            self.conclude(call, *failed, talk);
+            self.conclude(call, *failed, dialogue);
         }
     }
 
     /// Another session has tried an effect again that a call of this one waits to try again. The call does not say "not done" then, even
     /// if the ledger does not answer it.
-    pub(super) fn correct_failed(&mut self, effect: &Effect, talk: &Talk) {
+    pub(super) fn correct_failed(&mut self, effect: &Effect, dialogue: &Dialogue) {
         let newest = effect.newest_attempt().number;
         let is_tried_since = |call: &Call| {
             let failed = call.failed_run();
@@ -317,10 +333,10 @@ impl Calls {
             };
             let response = match effect.state {
                 EffectState::NotDone => continue,
-                EffectState::Done => ledger::response_of(effect, &talk.step),
+                EffectState::Done => ledger::response_of(effect, &dialogue.step),
                 EffectState::Running | EffectState::Unknown => {
                     let error = confirm::unknown(call.tool(), effect);
-                    talk.step.failed(call.tool(), error)
+                    dialogue.step.failed(call.tool(), error)
                 }
             };
             if let Some(failed) = &mut call.failed {
@@ -334,7 +350,7 @@ impl Calls {
         mut call: Box<Call>,
         response: Arc<ToolResponse>,
         effect: &Effect,
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
         if let Some(failed) = &mut call.failed {
             failed.response = response;
@@ -342,21 +358,21 @@ impl Calls {
                 run.effect_id = effect.effect_id.clone();
             }
         }
-        self.end_as_failed(call, talk);
+        self.end_as_failed(call, dialogue);
     }
 
     /// The ledger has recorded the failure of an attempt whose call waits for the next. If the effect is not simply failed, no attempt
     /// follows.
-    fn on_failure_recorded(&mut self, mut call: Box<Call>, reply: Reply, talk: &mut Talk) {
+    fn on_failure_recorded(&mut self, mut call: Box<Call>, reply: Reply, dialogue: &mut Dialogue) {
         let effect = match (reply, &mut call.failed) {
             (Reply::Recorded(effect), Some(_)) => effect,
             _ => return self.open.open(call),
         };
         match (effect.state, call.failed.take()) {
             (EffectState::Unknown | EffectState::Done, Some(mut failed)) => {
-                talk.step.clear(Deadline::Retry(call.number()));
-                apply_ledger_state(&call, &mut failed, &effect, talk);
-                self.conclude(call, *failed, talk);
+                dialogue.step.clear(Deadline::Retry(call.number()));
+                apply_ledger_state(&call, &mut failed, &effect, dialogue);
+                self.conclude(call, *failed, dialogue);
             }
             (_, failed) => {
                 call.failed = failed;
@@ -366,7 +382,12 @@ impl Calls {
     }
 
     /// Ends a call that changed nothing.
-    pub(super) fn cancel(&mut self, mut call: Box<Call>, run: Option<EffectRun>, talk: &mut Talk) {
+    pub(super) fn cancel(
+        &mut self,
+        mut call: Box<Call>,
+        run: Option<EffectRun>,
+        dialogue: &mut Dialogue,
+    ) {
         let id = &call.tool().id;
         let error = match call.is_stopped_by_user {
             true => CallError::new(
@@ -379,11 +400,11 @@ impl Calls {
         match call.failed.take() {
             // The ledger has stored already that nothing has happened.
             Some(mut failed) if run.is_none() => {
-                leave(&call, &failed, talk);
-                failed.response = talk.step.failed(call.tool(), error);
-                self.conclude(call, *failed, talk);
+                leave(&call, &failed, dialogue);
+                failed.response = dialogue.step.failed(call.tool(), error);
+                self.conclude(call, *failed, dialogue);
             }
-            _ => self.settle(call, Judged::failure(error), run, talk),
+            _ => self.settle(call, Judged::failure(error), run, dialogue),
         }
     }
 
@@ -391,7 +412,7 @@ impl Calls {
         &mut self,
         attempt: CallRef,
         message: HandlerMessage,
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
         // A handler waits for a tool's answer even if its own call is over.
         if let HandlerMessage::CallTool {
@@ -406,14 +427,14 @@ impl Calls {
                 tool,
                 arguments: arguments.into_inner(),
             };
-            return self.on_handler_call(asked, talk);
+            return self.on_handler_call(asked, dialogue);
         }
         let open = self.open.get_mut(attempt.call);
         if let Some(call) = open.filter(|open| open.attempt == attempt.attempt) {
             match message {
                 HandlerMessage::External => self.families.note_external(attempt),
-                HandlerMessage::Output(piece) => outputs::pass_on(call, piece, talk),
-                message => messages::pass_on(call, message, talk),
+                HandlerMessage::Output(piece) => outputs::pass_on(call, piece, dialogue),
+                message => messages::pass_on(call, message, dialogue),
             }
         }
     }
@@ -427,19 +448,21 @@ impl Calls {
         mut call: Box<Call>,
         judged: Judged,
         run: Option<EffectRun>,
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
-        let mut concluded = concluded(&call, judged, run, talk);
+        let mut concluded = concluded(&call, judged, run, dialogue);
         if concluded.run.is_none() {
-            return self.conclude(call, concluded, talk);
+            return self.conclude(call, concluded, dialogue);
         }
         let number = call.number();
-        let patience = Duration::from_millis(talk.step.limits().record_timeout_ms);
-        talk.step.set_deadline(Deadline::Store(number), patience);
-        let values = set_values(&call, &mut concluded, talk);
-        let asks = self.intents_for_asker(&call, &concluded, talk);
+        let patience = Duration::from_millis(dialogue.step.limits().record_timeout_ms);
+        dialogue
+            .step
+            .set_deadline(Deadline::Store(number), patience);
+        let values = set_values(&call, &mut concluded, dialogue);
+        let asks = self.intents_for_asker(&call, &concluded, dialogue);
         if let Some(run) = &concluded.run {
-            record(number, run, &concluded.response, (asks, values), talk);
+            record(number, run, &concluded.response, (asks, values), dialogue);
         }
         call.phase = Phase::Recording(Box::new(concluded));
         self.open.open(call);
@@ -450,7 +473,7 @@ impl Calls {
         &self,
         call: &Call,
         concluded: &Concluded,
-        talk: &Talk,
+        dialogue: &Dialogue,
     ) -> Option<LegRequest> {
         let question = call.question()?;
         let intents = concluded.response.intents.iter();
@@ -458,7 +481,7 @@ impl Calls {
             .filter(|intent| !intent.is_of_conversation())
             .cloned()
             .collect();
-        (!self.approvals.asks(question, talk) && !intents.is_empty()).then(|| LegRequest {
+        (!self.approvals.asks(question, dialogue) && !intents.is_empty()).then(|| LegRequest {
             leg: question.leg.clone(),
             question: question.number,
             intents,
@@ -470,12 +493,12 @@ impl Calls {
         &mut self,
         number: CallNumber,
         reply: Result<Box<Reply>, StoreProblem>,
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
         let backs_off = |phase: &Phase| matches!(phase, Phase::BackingOff);
         if let Some(call) = self.open.take_in(number, backs_off) {
             return match reply {
-                Ok(reply) => self.on_failure_recorded(call, *reply, talk),
+                Ok(reply) => self.on_failure_recorded(call, *reply, dialogue),
                 // The record is tried until the store takes it, before anything else is asked.
                 Err(_) => self.open.open(call),
             };
@@ -484,34 +507,34 @@ impl Calls {
         let Some(mut call) = self.open.take_in(number, waits) else {
             // This result came late.
             if let Ok(Reply::Recorded(effect)) = reply.map(|reply| *reply) {
-                correct_untold(&effect, talk);
+                correct_untold(&effect, dialogue);
             }
             return;
         };
-        talk.step.clear(Deadline::Store(number));
+        dialogue.step.clear(Deadline::Store(number));
         let Ok(reply) = reply else {
-            return self.unacknowledged(call, talk);
+            return self.unacknowledged(call, dialogue);
         };
         let Some(mut concluded) = call.take_concluded() else {
             return;
         };
         // An effect that the ledger does not know needs no further record.
         let Reply::Recorded(effect) = *reply else {
-            return self.conclude(call, concluded, talk);
+            return self.conclude(call, concluded, dialogue);
         };
-        apply_ledger_state(&call, &mut concluded, &effect, talk);
-        self.conclude(call, concluded, talk);
+        apply_ledger_state(&call, &mut concluded, &effect, dialogue);
+        self.conclude(call, concluded, dialogue);
     }
 
     /// Calls that wait for the end of an effect ask for its state.
-    fn wake_attached(&mut self, effect_id: &EffectId, talk: &mut Talk) {
+    fn wake_attached(&mut self, effect_id: &EffectId, dialogue: &mut Dialogue) {
         for waiting in self.open.attached_to(effect_id) {
-            self.ask_again(waiting, talk);
+            self.ask_again(waiting, dialogue);
         }
     }
 
     /// The outcome could not be stored in time. The call is answered, and the driver goes on trying.
-    pub(super) fn unacknowledged(&mut self, mut call: Box<Call>, talk: &mut Talk) {
+    pub(super) fn unacknowledged(&mut self, mut call: Box<Call>, dialogue: &mut Dialogue) {
         let Some(mut concluded) = call.take_concluded() else {
             return;
         };
@@ -525,16 +548,21 @@ impl Calls {
             response.outcome = Outcome::Failure(outcome_unknown(call.tool()).into());
         }
         if let Some(run) = &concluded.run {
-            talk.step.event(SessionEvent::OutcomeUnrecorded {
+            dialogue.step.event(SessionEvent::OutcomeUnrecorded {
                 call: call.number(),
                 effect_id: run.effect_id.clone(),
             });
         }
-        self.conclude(call, concluded, talk);
+        self.conclude(call, concluded, dialogue);
     }
 
     /// Concludes a call once its outcome is stored.
-    pub(super) fn conclude(&mut self, mut call: Box<Call>, concluded: Concluded, talk: &mut Talk) {
+    pub(super) fn conclude(
+        &mut self,
+        mut call: Box<Call>,
+        concluded: Concluded,
+        dialogue: &mut Dialogue,
+    ) {
         let Concluded {
             response,
             run,
@@ -543,15 +571,15 @@ impl Calls {
             are_values_set,
             asks,
         } = concluded;
-        talk.step.clear(Deadline::Wait(call.number()));
+        dialogue.step.clear(Deadline::Wait(call.number()));
         let effect_id = run.map(|run| run.effect_id);
         let is_of_message = call.is_of_message();
-        let is_speakable = is_of_message && call.spoken && talk.link.carries(call.delivered());
+        let is_speakable = is_of_message && call.spoken && dialogue.link.carries(call.delivered());
         let reach = self.reach_of(&call);
         self.forget_families();
         if let Some(effect_id) = &effect_id {
             self.forget_accepted(effect_id);
-            self.note_accepted(effect_id, call.slot(), &response);
+            self.note_accepted(effect_id, call.call_request(), &response);
         }
         // The model has heard of an effect for good only once the effect has its end.
         let told_effect = effect_id
@@ -563,7 +591,7 @@ impl Calls {
             ..Settled::outcome(response, call.turn(), reach, told_effect)
         };
         if call.nesting().is_none() {
-            self.deliveries.settle(call.slot(), settled.clone());
+            self.deliveries.settle(call.call_request(), settled.clone());
         }
         // A call that asks the user something goes on, and has not failed.
         let has_failed = |error| {
@@ -574,48 +602,50 @@ impl Calls {
         };
         let has_failed = settled.response.error_type().is_some_and(has_failed);
         let is_failed_run = call.has_begun() && has_failed;
-        talk.turns
+        dialogue
+            .turns
             .ran(&call.facts, &settled.response, is_failed_run);
         if let Some(problem) = problem {
-            talk.step.event(SessionEvent::HandlerProblem {
+            dialogue.step.event(SessionEvent::HandlerProblem {
                 call: call.number(),
                 tool: call.tool().id.clone(),
                 problem,
             });
         }
         if !call.is_detached {
-            report(&call, &settled.response, effect_id.clone(), talk);
+            report(&call, &settled.response, effect_id.clone(), dialogue);
         }
         if call.nesting().is_none() && !call.is_detached {
-            talk.log_call(&call.slot(), &settled);
+            dialogue.log_call(&call.call_request(), &settled);
         }
         let question = call.question();
-        let is_askers = question.is_none_or(|question| self.approvals.asks(question, talk));
+        let is_askers = question.is_none_or(|question| self.approvals.asks(question, dialogue));
         let (asker, intents) = (asker_of(&call), &settled.response.intents);
         match (is_askers, are_values_set) {
-            (true, false) => talk.apply_intents(&asker, intents),
-            (true, true) => talk.apply_session_intents(&asker, intents),
+            (true, false) => dialogue.apply_intents(&asker, intents),
+            (true, true) => dialogue.apply_session_intents(&asker, intents),
             (false, false) => {
-                let values = talk.set_values(&asker, intents);
-                talk.log_entry(values);
+                let values = dialogue.set_values(&asker, intents);
+                dialogue.log_entry(values);
             }
             (false, true) => {}
         }
         if let Some(asked) = asks {
-            let slot = call.slot();
-            self.put_in_place(*asked, slot, talk);
+            let call_request = call.call_request();
+            self.put_in_place(*asked, call_request, dialogue);
         }
-        talk.speech
-            .collect(call.tool(), &settled.response, &talk.step);
+        dialogue
+            .speech
+            .collect(call.tool(), &settled.response, &dialogue.step);
         let batch = call.delivered().batch;
         let is_stored = settled.response.meta.recorded != Some(false);
         match call.is_detached {
-            true => self.tell_end(&call, (settled, effect_id.clone()), scheduling, talk),
-            false => self.answer_all(&mut call, settled, scheduling, talk),
+            true => self.tell_end(&call, (settled, effect_id.clone()), scheduling, dialogue),
+            false => self.answer_all(&mut call, settled, scheduling, dialogue),
         }
-        self.call_ended(batch, talk);
+        self.call_ended(batch, dialogue);
         if let Some(effect_id) = effect_id.filter(|_| is_stored) {
-            self.wake_attached(&effect_id, talk);
+            self.wake_attached(&effect_id, dialogue);
         }
     }
 
@@ -625,11 +655,11 @@ impl Calls {
         call: &mut Call,
         settled: Settled,
         scheduling: Option<Scheduling>,
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
         let blocks = call.blocks;
         let is_ok = settled.response.is_ok();
-        let scheduling = talk
+        let scheduling = dialogue
             .step
             .config
             .scheduling(call.tool(), blocks, scheduling, is_ok)
@@ -642,55 +672,55 @@ impl Calls {
             } => {
                 let response = &settled.response;
                 self.approvals
-                    .tell_clicks(question, *clicks, response, talk);
+                    .tell_clicks(question, *clicks, response, dialogue);
                 // An approval that the ledger did not take may be sent again.
                 if call.started.is_some() || settled.is_outcome || settled.effect_id.is_some() {
-                    self.approvals.end(question, &settled, talk);
+                    self.approvals.end(question, &settled, dialogue);
                 }
             }
-            Origin::Handler(nesting) => self.answer_handler(nesting, &settled, talk),
+            Origin::Handler(nesting) => self.answer_handler(nesting, &settled, dialogue),
             Origin::Model => {
                 let answer = CallAnswer {
-                    slot: call.slot(),
+                    call_request: call.call_request(),
                     settled,
                     scheduling,
                 };
-                self.answer(answer, call.spoken, blocks, talk);
+                self.answer(answer, call.spoken, blocks, dialogue);
             }
         }
         let attached = std::mem::take(&mut call.attached);
-        for ((slot, rule), settled) in attached.into_iter().zip(for_others.iter().cycle()) {
-            deduplicated(&slot, rule, talk);
+        for ((call_request, rule), settled) in attached.into_iter().zip(for_others.iter().cycle()) {
+            deduplicated(&call_request, rule, dialogue);
             let answer = CallAnswer {
-                slot,
+                call_request,
                 settled: settled.clone(),
                 scheduling,
             };
-            self.answer(answer, true, blocks, talk);
+            self.answer(answer, true, blocks, dialogue);
         }
     }
 }
 
-fn delay_before_retry(call: &Call, judged: &Judged, talk: &mut Talk) -> Option<Duration> {
+fn delay_before_retry(call: &Call, judged: &Judged, dialogue: &mut Dialogue) -> Option<Duration> {
     let Outcome::Failure(error) = &judged.outcome else {
         return None;
     };
     if !call.spoken || call.is_stopped_by_user {
         return None;
     }
-    let turn = talk.turns.started(call.turn());
+    let turn = dialogue.turns.started(call.turn());
     let turn = turn.filter(|_| !call.is_outside_turn());
-    let limits = &talk.step.limits().turn;
+    let limits = &dialogue.step.limits().turn;
     let within = Duration::from_millis(limits.retry_within_ms);
-    let last = turn.or(call.started).unwrap_or(talk.step.now) + within;
+    let last = turn.or(call.started).unwrap_or(dialogue.step.now) + within;
     retry_delay(&Failed {
         attempt: call.call_ref(),
         tool: call.tool(),
         error,
-        mode: talk.step.config.mode,
+        mode: dialogue.step.config.mode,
         limits,
-        time_left: last.since(talk.step.now),
-        session: &talk.step.config.session_id,
+        time_left: last.since(dialogue.step.now),
+        session: &dialogue.step.config.session_id,
     })
 }
 
@@ -700,22 +730,22 @@ fn record(
     run: &EffectRun,
     response: &ToolResponse,
     (asks, values): (Option<LegRequest>, Option<ValuesEntry>),
-    talk: &mut Talk,
+    dialogue: &mut Dialogue,
 ) {
     let record = Box::new(Record {
         asks,
         values,
         ..recorded(run, response)
     });
-    talk.step.push(Output::Record { call, record });
+    dialogue.step.push(Output::Record { call, record });
 }
 
 /// Records the last failure of a task that waited to be tried again, and is not.
-fn leave(call: &Call, failed: &Concluded, talk: &mut Talk) {
+fn leave(call: &Call, failed: &Concluded, dialogue: &mut Dialogue) {
     let run = failed.run.as_ref().filter(|_| call.is_task());
     if let Some(run) = run {
         let record = Box::new(recorded(run, &failed.response));
-        talk.step.push(Output::Record {
+        dialogue.step.push(Output::Record {
             call: call.number(),
             record,
         });
@@ -734,7 +764,12 @@ fn recorded(run: &EffectRun, response: &ToolResponse) -> Record {
     }
 }
 
-fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -> Concluded {
+fn concluded(
+    call: &Call,
+    judged: Judged,
+    run: Option<EffectRun>,
+    dialogue: &Dialogue,
+) -> Concluded {
     let Judged {
         outcome,
         intents,
@@ -745,12 +780,12 @@ fn concluded(call: &Call, judged: Judged, run: Option<EffectRun>, talk: &Talk) -
         input: _,
     } = judged;
     let completed = &call.facts.completed;
-    let mut meta = talk
+    let mut meta = dialogue
         .step
         .meta(call.tool(), completed.defaults_applied.clone());
     meta.duration_ms = call
         .started
-        .map_or(0, |started| millis(talk.step.now.since(started)));
+        .map_or(0, |started| millis(dialogue.step.now.since(started)));
     meta.cut = cut;
     // Without an effect, the ledger has no end to be told of.
     meta.accepted_until = accepted_until_unix_ms.filter(|_| run.is_some());
@@ -789,9 +824,13 @@ fn asker_of(call: &Call) -> Asker {
 }
 
 /// Sets the values that a result keeps for the conversation. Returns their log entry, for the ledger to write with the outcome.
-fn set_values(call: &Call, concluded: &mut Concluded, talk: &mut Talk) -> Option<ValuesEntry> {
+fn set_values(
+    call: &Call,
+    concluded: &mut Concluded,
+    dialogue: &mut Dialogue,
+) -> Option<ValuesEntry> {
     concluded.are_values_set = true;
-    talk.set_values(&asker_of(call), &concluded.response.intents)
+    dialogue.set_values(&asker_of(call), &concluded.response.intents)
 }
 
 fn intents_of(result: &HandlerResult) -> &[Intent] {
@@ -802,7 +841,12 @@ fn intents_of(result: &HandlerResult) -> &[Intent] {
 }
 
 /// The ledger may know more of an effect than one attempt says.
-fn apply_ledger_state(call: &Call, concluded: &mut Concluded, effect: &Effect, talk: &Talk) {
+fn apply_ledger_state(
+    call: &Call,
+    concluded: &mut Concluded,
+    effect: &Effect,
+    dialogue: &Dialogue,
+) {
     let own = outcome_of(&concluded.response);
     let is_accepted = matches!(own, AttemptOutcome::Accepted { .. });
     match effect.state {
@@ -815,25 +859,27 @@ fn apply_ledger_state(call: &Call, concluded: &mut Concluded, effect: &Effect, t
         }
         // An earlier attempt proved to have succeeded, or the service called back before it had answered.
         EffectState::Done if own != AttemptOutcome::Succeeded => {
-            concluded.response = ledger::response_of(effect, &talk.step);
+            concluded.response = ledger::response_of(effect, &dialogue.step);
         }
         EffectState::NotDone if is_accepted => {
-            concluded.response = ledger::response_of(effect, &talk.step);
+            concluded.response = ledger::response_of(effect, &dialogue.step);
         }
         EffectState::Unknown | EffectState::Done | EffectState::Running | EffectState::NotDone => {}
     }
 }
 
 /// The patience for a call counts from its first attempt.
-fn await_patience(call: &Call, talk: &mut Talk) {
-    let wait_ms = call.wait_ms(&talk.step.config);
+fn await_patience(call: &Call, dialogue: &mut Dialogue) {
+    let wait_ms = call.wait_ms(&dialogue.step.config);
     let Some(wait_ms) = wait_ms.filter(|_| !call.is_detached) else {
         return;
     };
-    let started = call.started.unwrap_or(talk.step.now);
-    let waited = talk.step.now.since(started);
+    let started = call.started.unwrap_or(dialogue.step.now);
+    let waited = dialogue.step.now.since(started);
     let left = Duration::from_millis(wait_ms).saturating_sub(waited);
-    talk.step.set_deadline(Deadline::Wait(call.number()), left);
+    dialogue
+        .step
+        .set_deadline(Deadline::Wait(call.number()), left);
 }
 
 /// Reports to all subscribers how the call ended.
@@ -841,22 +887,24 @@ pub(super) fn report(
     call: &Call,
     response: &Arc<ToolResponse>,
     effect_id: Option<EffectId>,
-    talk: &mut Talk,
+    dialogue: &mut Dialogue,
 ) {
-    let record = CallRecord::new(call.slot(), response, effect_id);
+    let record = CallRecord::new(call.call_request(), response, effect_id);
     let record = record.because(call.consent.clone());
-    talk.step.event(match response.error_type() {
+    dialogue.step.event(match response.error_type() {
         Some(ErrorType::Cancelled) => SessionEvent::CallCancelled(record),
         _ => SessionEvent::CallFinished(record),
     });
     if call.has_begun() {
         let duration_ms = response.meta.duration_ms;
-        talk.turns.took(&call.facts, duration_ms, &mut talk.step);
+        dialogue
+            .turns
+            .took(&call.facts, duration_ms, &mut dialogue.step);
     }
 }
 
 /// Reports the arguments that the model did not give itself.
-fn tell_changes(call: &Call, talk: &mut Talk) {
+fn tell_changes(call: &Call, dialogue: &mut Dialogue) {
     let Completed {
         arguments: _,
         defaults_applied,
@@ -865,10 +913,10 @@ fn tell_changes(call: &Call, talk: &mut Talk) {
     } = &call.facts.completed;
     if !defaults_applied.is_empty() {
         let facts = call.facts.clone();
-        talk.step.event(SessionEvent::DefaultsApplied { facts });
+        dialogue.step.event(SessionEvent::DefaultsApplied { facts });
     }
     if let Some(clamp) = clamped {
-        talk.step.event(SessionEvent::ArgumentClamped {
+        dialogue.step.event(SessionEvent::ArgumentClamped {
             call: call.number(),
             tool: call.tool().id.clone(),
             argument: clamp.argument.clone(),

@@ -4,9 +4,9 @@
 use super::open::{Call, Phase};
 use super::outputs::Outputs;
 use crate::client::{ClientUpdate, Image};
+use crate::dialogue::Dialogue;
 use crate::event::SessionEvent;
 use crate::io::Output;
-use crate::talk::Talk;
 use crate::time::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -89,8 +89,8 @@ pub(super) fn note(call: &Call, event: String, data: Value) -> SessionEvent {
     }
 }
 
-pub(super) fn pass_on(call: &mut Call, message: HandlerMessage, talk: &mut Talk) {
-    let limits = talk.step.limits();
+pub(super) fn pass_on(call: &mut Call, message: HandlerMessage, dialogue: &mut Dialogue) {
+    let limits = dialogue.step.limits();
     let is_note = matches!(message, HandlerMessage::Audit { .. });
     let audit_notes_max = limits.audit_notes_per_call_max;
     let (max, left_out) = match is_note {
@@ -106,7 +106,7 @@ pub(super) fn pass_on(call: &mut Call, message: HandlerMessage, talk: &mut Talk)
     if !is_within {
         if is_first_beyond {
             let data = json!({ "max": max });
-            talk.step.event(note(call, left_out.to_owned(), data));
+            dialogue.step.event(note(call, left_out.to_owned(), data));
         }
         return;
     }
@@ -121,30 +121,32 @@ pub(super) fn pass_on(call: &mut Call, message: HandlerMessage, talk: &mut Talk)
                 let (is_within, _) = count(&mut call.said.notes, audit_notes_max);
                 if is_within {
                     let event = "client_message_refused".to_owned();
-                    talk.step.event(note(call, event, data));
+                    dialogue.step.event(note(call, event, data));
                 }
                 return;
             }
             if !is_privileged {
-                return talk.step.tell_client(ClientUpdate::Custom(message));
+                return dialogue.step.tell_client(ClientUpdate::Custom(message));
             }
             let text = |name: &str| message.get(name).and_then(Value::as_str).map(str::to_owned);
             if let Some(url) = text("url").filter(|_| kind == "image") {
                 let caption = text("caption");
-                talk.speech.show_image(Image { url, caption }, &talk.step);
+                dialogue
+                    .speech
+                    .show_image(Image { url, caption }, &dialogue.step);
             }
-            talk.step.tell_client(ClientUpdate::Message(message));
+            dialogue.step.tell_client(ClientUpdate::Message(message));
         }
-        HandlerMessage::Audit { event, data } => talk.step.event(note(call, event, data)),
-        HandlerMessage::Emit { name, payload } => talk.step.event(SessionEvent::Custom {
+        HandlerMessage::Audit { event, data } => dialogue.step.event(note(call, event, data)),
+        HandlerMessage::Emit { name, payload } => dialogue.step.event(SessionEvent::Custom {
             call: number,
             name,
             payload: Sensitive(payload),
         }),
         HandlerMessage::Progress { message, fraction } => {
             let fraction = fraction.filter(|fraction| (0.0..=1.0).contains(fraction));
-            keep_progress(call, &message, fraction, talk);
-            talk.step.event(SessionEvent::CallProgressed {
+            keep_progress(call, &message, fraction, dialogue);
+            dialogue.step.event(SessionEvent::CallProgressed {
                 call: number,
                 message,
                 fraction,
@@ -156,22 +158,22 @@ pub(super) fn pass_on(call: &mut Call, message: HandlerMessage, talk: &mut Talk)
 }
 
 /// Keeps a task's progress for anybody who asks, also in another session.
-fn keep_progress(call: &mut Call, message: &str, fraction: Option<f64>, talk: &mut Talk) {
+fn keep_progress(call: &mut Call, message: &str, fraction: Option<f64>, dialogue: &mut Dialogue) {
     let Phase::Running(Some(run)) = &call.phase else {
         return;
     };
-    let now = talk.step.now;
+    let now = dialogue.step.now;
     let is_soon = |kept: Timestamp| now.since(kept) < PROGRESS_PAUSE;
     if !call.is_task() || call.said.progress_kept.is_some_and(is_soon) {
         return;
     }
-    talk.step.push(Output::Progress(Box::new(TaskProgress {
+    dialogue.step.push(Output::Progress(Box::new(TaskProgress {
         effect_id: run.effect_id.clone(),
         attempt: run.attempt,
         progress: Progress {
             message: Sensitive(message.to_owned()),
             fraction,
-            at_unix_ms: talk.step.unix_ms(),
+            at_unix_ms: dialogue.step.unix_ms(),
         },
     })));
     call.said.progress_kept = Some(now);

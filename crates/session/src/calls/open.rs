@@ -5,7 +5,7 @@ use super::messages::Sayings;
 use super::superseded_calls::Nesting;
 use crate::config::SessionConfig;
 use crate::event::DuplicateRule;
-use crate::facts::{CallFacts, Delivered, HashedKey, Slot};
+use crate::facts::{CallFacts, CallRequest, Delivered, HashedKey};
 use crate::ledger;
 use crate::limits::LIMIT_MAX;
 use crate::policy::{ConsentReason, EffectRun};
@@ -62,7 +62,7 @@ pub(crate) struct Call {
     /// It has run until its service asked the user something, and the ledger is asked to put that.
     pub(crate) asking: Option<Box<Asking>>,
     /// Deliveries that share its answer.
-    pub(crate) attached: Vec<(Slot, DuplicateRule)>,
+    pub(crate) attached: Vec<(CallRequest, DuplicateRule)>,
 }
 
 /// The origin of a call.
@@ -255,9 +255,9 @@ impl Call {
         self.facts.completed.arguments.expose()
     }
 
-    /// The slot for the call's answer.
-    pub(crate) fn slot(&self) -> Slot {
-        Slot::Valid(self.facts.clone())
+    /// The call_request for the call's answer.
+    pub(crate) fn call_request(&self) -> CallRequest {
+        CallRequest::Valid(self.facts.clone())
     }
 
     pub(crate) fn call_ref(&self) -> CallRef {
@@ -443,7 +443,7 @@ impl OpenCalls {
     /// The deliveries that came under a provider's id and have no answer yet.
     pub(crate) fn keys_of(&self, id: &str, generation: u64) -> Vec<HashedKey> {
         let attached = self.open.iter().flat_map(|call| &call.attached);
-        let joined = attached.map(|(slot, _)| &**slot);
+        let joined = attached.map(|(call_request, _)| &**call_request);
         self.open
             .iter()
             .map(|call| call.delivered())
@@ -465,10 +465,10 @@ impl OpenCalls {
     }
 
     /// Calls of earlier connections that ask for the same thing, and change nothing, are not spoken of any more.
-    pub(crate) fn silence_like(&mut self, slot: &Slot) {
+    pub(crate) fn silence_like(&mut self, call_request: &CallRequest) {
         for call in &mut self.open {
-            let is_like =
-                call.delivered().generation != slot.generation && slot.is_like(&call.slot());
+            let is_like = call.delivered().generation != call_request.generation
+                && call_request.is_like(&call.call_request());
             call.spoken &= !is_like || call.runs_on();
         }
     }
@@ -506,13 +506,13 @@ impl OpenCalls {
     }
 
     /// A call that asks for the same, changes nothing and was said to be at work.
-    pub(crate) fn at_work_like(&self, slot: &Slot) -> Option<&Call> {
+    pub(crate) fn at_work_like(&self, call_request: &CallRequest) -> Option<&Call> {
         self.iter().find(|call| {
             call.is_detached
                 && call.is_of_message()
                 && !call.is_taken_back
                 && !call.is_decided_by_ledger()
-                && call.slot().is_like(slot)
+                && call.call_request().is_like(call_request)
         })
     }
 

@@ -4,8 +4,8 @@
 use super::messages::note;
 use super::open::{Call, Phase};
 use crate::client::ClientUpdate;
+use crate::dialogue::Dialogue;
 use crate::limits::Limits;
-use crate::talk::Talk;
 use crate::time::Timestamp;
 use serde_json::{Value, json};
 use std::io;
@@ -80,22 +80,22 @@ impl Outputs {
 }
 
 /// Shows the client a piece, if its call runs and it is within the limits.
-pub(super) fn pass_on(call: &mut Call, piece: Value, talk: &mut Talk) {
+pub(super) fn pass_on(call: &mut Call, piece: Value, dialogue: &mut Dialogue) {
     let is_running = matches!(call.phase, Phase::Running(_));
     // The pieces of a nested call are for its handler to show.
     if !is_running || !call.spoken || call.nesting().is_some() {
         return;
     }
     let bytes = json_bytes(&piece);
-    let (sequence, mut left_out) = call
-        .said
-        .outputs
-        .take(bytes, talk.step.now, talk.step.limits());
+    let (sequence, mut left_out) =
+        call.said
+            .outputs
+            .take(bytes, dialogue.step.now, dialogue.step.limits());
     if !call.tool().sensitive.is_empty() {
         left_out = Some(LeftOut::Sensitive);
     }
     let Some(left_out) = left_out else {
-        return talk.step.tell_client(ClientUpdate::ToolOutput {
+        return dialogue.step.tell_client(ClientUpdate::ToolOutput {
             call: call.number(),
             sequence,
             data: Sensitive(piece),
@@ -104,7 +104,7 @@ pub(super) fn pass_on(call: &mut Call, piece: Value, talk: &mut Talk) {
     if !std::mem::replace(&mut call.said.outputs.is_cut, true) {
         let data = json!({ "sequence": sequence, "limit": left_out.as_str() });
         let event = "outputs_left_out".to_owned();
-        talk.step.event(note(call, event, data));
+        dialogue.step.event(note(call, event, data));
     }
 }
 

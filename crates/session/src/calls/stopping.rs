@@ -4,24 +4,30 @@
 use super::Calls;
 use super::open::{Call, Phase};
 use crate::client::{CancelOutcome, CancelWay, ClientUpdate};
+use crate::dialogue::Dialogue;
 use crate::event::SessionEvent;
 use crate::io::Output;
-use crate::talk::Talk;
 use windlass_tool::id::{CallNumber, EffectId};
 
 impl Calls {
     /// The user wants no more of one call. Answered in every case.
-    pub(crate) fn on_user_cancelled(&mut self, call: CallNumber, way: CancelWay, talk: &mut Talk) {
-        let outcome = self.stopping_brings(call, talk);
+    pub(crate) fn on_user_cancelled(
+        &mut self,
+        call: CallNumber,
+        way: CancelWay,
+        dialogue: &mut Dialogue,
+    ) {
+        let outcome = self.stopping_brings(call, dialogue);
         if matches!(outcome, CancelOutcome::Stopped | CancelOutcome::RunsOn) {
-            self.stop(call, (way, outcome), talk);
+            self.stop(call, (way, outcome), dialogue);
         }
-        talk.step
+        dialogue
+            .step
             .tell_client(ClientUpdate::CancelResult { call, outcome });
     }
 
     /// The same for a task, by the ledger's word: the stop was requested outside this session.
-    pub(super) fn on_cancel_requested(&mut self, effect_id: &EffectId, talk: &mut Talk) {
+    pub(super) fn on_cancel_requested(&mut self, effect_id: &EffectId, dialogue: &mut Dialogue) {
         let is_it = |call: &Call| {
             !call.is_stopped_by_user
                 && !matches!(call.phase, Phase::Attached(_))
@@ -30,15 +36,15 @@ impl Calls {
         let Some(call) = self.open.numbers_of(is_it).pop() else {
             return;
         };
-        let outcome = self.stopping_brings(call, talk);
+        let outcome = self.stopping_brings(call, dialogue);
         if matches!(outcome, CancelOutcome::Stopped | CancelOutcome::RunsOn) {
-            self.stop(call, (CancelWay::Task, outcome), talk);
+            self.stop(call, (CancelWay::Task, outcome), dialogue);
         }
     }
 
-    fn stopping_brings(&self, number: CallNumber, talk: &Talk) -> CancelOutcome {
+    fn stopping_brings(&self, number: CallNumber, dialogue: &Dialogue) -> CancelOutcome {
         let Some(call) = self.open.get(number) else {
-            return match number > CallNumber(0) && number <= talk.step.last_call() {
+            return match number > CallNumber(0) && number <= dialogue.step.last_call() {
                 true => CancelOutcome::Ended,
                 false => CancelOutcome::Unknown,
             };
@@ -68,7 +74,7 @@ impl Calls {
         &mut self,
         number: CallNumber,
         (way, outcome): (CancelWay, CancelOutcome),
-        talk: &mut Talk,
+        dialogue: &mut Dialogue,
     ) {
         let Some(call) = self.open.get_mut(number) else {
             return;
@@ -78,17 +84,19 @@ impl Calls {
             && call.is_task()
         {
             if way != CancelWay::Task {
-                talk.step.push(Output::CancelTask(run.effect_id.clone()));
+                dialogue
+                    .step
+                    .push(Output::CancelTask(run.effect_id.clone()));
             }
             // A call that changes something goes on. Its handler may look at the signal and stop while that does no harm.
             if outcome == CancelOutcome::RunsOn {
-                talk.step.push(Output::AbortCall {
+                dialogue.step.push(Output::AbortCall {
                     call: call.call_ref(),
                     drop: false,
                 });
             }
         }
-        talk.step.event(SessionEvent::CancelRequested {
+        dialogue.step.event(SessionEvent::CancelRequested {
             call: number,
             tool: call.tool().id.clone(),
             version: call.tool().version.clone(),
@@ -96,7 +104,7 @@ impl Calls {
             outcome,
         });
         if outcome == CancelOutcome::Stopped {
-            self.take_back(number, true, talk);
+            self.take_back(number, true, dialogue);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::admitted::{AdmittedCall, EffectRun};
 use super::arguments;
-use crate::facts::{CallFacts, Delivered, Slot, shorten};
+use crate::facts::{CallFacts, CallRequest, Delivered, shorten};
 use serde_json::json;
 use std::sync::Arc;
 use windlass_tool::arguments::Arguments;
@@ -14,7 +14,7 @@ use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::rights::{Permissions, Rights, Role};
 
 /// The reason why nothing runs.
-pub(crate) type Refused = Box<(Slot, CallError)>;
+pub(crate) type Refused = Box<(CallRequest, CallError)>;
 
 /// The input of the gates beside the call.
 pub(crate) struct Gates<'a> {
@@ -36,8 +36,8 @@ pub(crate) fn examine(
     let tool = match look_up(gates, &delivered.name) {
         Ok(tool) => tool,
         Err((error, tool)) => {
-            let slot = Slot::refused(delivered, tool, Some(arguments));
-            return Err(Box::new((slot, error)));
+            let call_request = CallRequest::refused(delivered, tool, Some(arguments));
+            return Err(Box::new((call_request, error)));
         }
     };
     let (completed, verdict) = arguments::complete(&tool, arguments, gates.top_k_max);
@@ -48,7 +48,7 @@ pub(crate) fn examine(
     });
     match verdict {
         Ok(()) => Ok(facts),
-        Err(error) => Err(Box::new((Slot::Invalid(facts), error))),
+        Err(error) => Err(Box::new((CallRequest::Invalid(facts), error))),
     }
 }
 

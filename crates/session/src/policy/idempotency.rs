@@ -2,7 +2,7 @@
 //! ledger's (`docs/policies.md`, "The same call twice").
 
 use super::arguments;
-use crate::facts::{DeliveryKey, HashedKey, Slot};
+use crate::facts::{CallRequest, DeliveryKey, HashedKey};
 use crate::hash::{BuildQuickHasher, bound};
 use crate::limits::Limits;
 use lru::LruCache;
@@ -35,7 +35,7 @@ pub(crate) struct Deliveries {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
-    pub(crate) slot: Slot,
+    pub(crate) call_request: CallRequest,
     pub(crate) state: DeliveryState,
 }
 
@@ -48,14 +48,14 @@ impl Delivery {
         arguments: &Arguments,
         top_k_max: i64,
     ) -> bool {
-        let asks_the_same = match (self.slot.completed(), tool) {
-            (None, _) => self.slot.as_it_came() == Some(arguments),
+        let asks_the_same = match (self.call_request.completed(), tool) {
+            (None, _) => self.call_request.as_it_came() == Some(arguments),
             (Some(_), None) => false,
             (Some(before), Some(tool)) => {
                 arguments::complete(tool, arguments.clone(), top_k_max).0 == *before
             }
         };
-        asks_the_same && *self.slot.name == *name
+        asks_the_same && *self.call_request.name == *name
     }
 }
 
@@ -142,20 +142,26 @@ impl Deliveries {
         self.records.get_mut(key)
     }
 
-    pub(crate) fn remember(&mut self, slot: Slot, state: DeliveryState) {
-        self.records.put(slot.key.clone(), Delivery { slot, state });
+    pub(crate) fn remember(&mut self, call_request: CallRequest, state: DeliveryState) {
+        self.records.put(
+            call_request.key.clone(),
+            Delivery {
+                call_request,
+                state,
+            },
+        );
         bound(&mut self.records, self.records_max);
     }
 
     /// Gives the record of an open delivery its answer, or records both if the open one was forgotten.
-    pub(crate) fn settle(&mut self, slot: Slot, settled: Settled) {
+    pub(crate) fn settle(&mut self, call_request: CallRequest, settled: Settled) {
         let state = DeliveryState::Settled(settled);
-        match self.find(&slot.key) {
-            Some(delivery) if matches!(delivery.state, DeliveryState::Open(number) if number == slot.number) =>
+        match self.find(&call_request.key) {
+            Some(delivery) if matches!(delivery.state, DeliveryState::Open(number) if number == call_request.number) =>
             {
                 delivery.state = state;
             }
-            Some(_) | None => self.remember(slot, state),
+            Some(_) | None => self.remember(call_request, state),
         }
     }
 }

@@ -197,7 +197,7 @@ pub enum CalendarError {
     Refused(String),
 }
 
-/// The calendars of a world without any: each request is refused.
+/// The calendars where none are set up: each request is refused.
 pub(super) struct NoCalendars;
 
 impl NoCalendars {

@@ -163,7 +163,7 @@ impl Context {
     }
 }
 
-/// The connections of a world without any.
+/// The connections where none are set up.
 pub fn no_connections() -> Arc<dyn Connections> {
     Arc::new(NoConnections)
 }

@@ -110,7 +110,7 @@ impl<'a> ContextForm<'a> {
             input: _,
         } = &context.session;
         let mode = context.mode;
-        let is_in_voice = mode == Mode::Voice || context.world.is_in_voice(conversation_id);
+        let is_in_voice = mode == Mode::Voice || context.capabilities.is_in_voice(conversation_id);
         let effect_id = context.effect_id.as_ref();
         Self {
             client_id: client_id.as_str(),
@@ -146,7 +146,7 @@ impl<'a> ContextForm<'a> {
             read_only: effect_id.is_some() && !context.tool.writes,
             idempotency_key: effect_id.map(downstream_key),
             deadline: context.deadline_unix_ms,
-            time: context.world.local_time(),
+            time: context.capabilities.local_time(),
         }
     }
 }

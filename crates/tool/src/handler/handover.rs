@@ -58,7 +58,7 @@ pub enum HandoverError {
     Unavailable(String),
 }
 
-/// The tickets of a world that keeps none: each request is refused.
+/// The tickets where none are kept: each request is refused.
 pub fn no_handovers() -> Arc<dyn Handovers> {
     Arc::new(NoHandovers)
 }

@@ -141,7 +141,7 @@ pub enum FetchError {
     Unanswered(String),
 }
 
-/// The HTTP of a world without outside requests.
+/// The HTTP capability where outside requests are off.
 pub(super) struct NoHttp;
 
 impl Http for NoHttp {
@@ -155,7 +155,7 @@ impl Context {
     /// Milliseconds until the session stops waiting for the attempt. No request begins after that.
     pub fn left_ms(&self) -> u64 {
         self.deadline_unix_ms
-            .saturating_sub(self.world.now_unix_ms())
+            .saturating_sub(self.capabilities.now_unix_ms())
     }
 
     /// Sends one request of this attempt, within its time. A request that may change something for an effect gets a key in the header
@@ -182,7 +182,7 @@ impl Context {
             };
             request.headers.push((IDEMPOTENCY_KEY.to_owned(), key));
         }
-        self.world.http().fetch(request)
+        self.capabilities.http().fetch(request)
     }
 }
 

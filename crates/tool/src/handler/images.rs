@@ -62,7 +62,7 @@ pub struct GeneratedImages {
     pub shortfall: Option<ServiceError>,
 }
 
-/// The images of a world in which nothing makes pictures.
+/// The images where nothing makes pictures.
 pub(super) struct NoImages;
 
 impl Images for NoImages {

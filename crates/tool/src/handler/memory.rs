@@ -60,7 +60,7 @@ pub struct EarlierCall {
 #[error("{0}")]
 pub struct MemoryUnavailable(pub String);
 
-/// The memory of a world that keeps no conversations.
+/// The memory where no conversations are kept.
 pub(super) struct NoMemory;
 
 impl CallMemory for NoMemory {

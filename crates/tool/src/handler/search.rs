@@ -51,7 +51,7 @@ pub struct WebResult {
     pub published: Option<String>,
 }
 
-/// The web search of a world without any.
+/// The web search where none is set up.
 pub(super) struct NoWebSearch;
 
 impl WebSearch for NoWebSearch {

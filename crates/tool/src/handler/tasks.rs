@@ -120,7 +120,7 @@ pub enum TaskCancel {
 #[error("{0}")]
 pub struct TasksUnavailable(pub String);
 
-/// The tasks of a world that keeps none.
+/// The tasks where none are kept.
 pub fn no_tasks() -> Arc<dyn Tasks> {
     Arc::new(NoTasks)
 }

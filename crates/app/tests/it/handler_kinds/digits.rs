@@ -285,7 +285,7 @@ impl Shop {
         DirectRequest {
             session: session_config(Mode::Text, self.registry.clone()),
             client_id: ClientId::new("shell"),
-            world: Arc::new(RealTime::with_a_way_to(&self.url)),
+            capabilities: Arc::new(RealTime::with_a_way_to(&self.url)),
             shared: shared(),
         }
     }

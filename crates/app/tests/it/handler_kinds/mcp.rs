@@ -224,7 +224,7 @@ impl Shop {
         let mut session = DirectSession::begin(DirectRequest {
             session,
             client_id: ClientId::new("shell"),
-            world: Arc::new(RealTime::with_a_way_to("http://127.0.0.1:1/")),
+            capabilities: Arc::new(RealTime::with_a_way_to("http://127.0.0.1:1/")),
             shared: shared(),
         });
         session.user_says("say it");

@@ -22,8 +22,9 @@ use windlass_store::{Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits, StoreS
 use windlass_tool::artifact::{Script, ScriptLoader};
 use windlass_tool::compile::{ScriptJudge, ScriptSources, ScriptVerdict};
 use windlass_tool::handler::{
-    Block, Blocks, BlocksUnavailable, CapabilityFuture, Execution, Facets, GetRequest, Handler,
-    Http, Knowledge, KnowledgeError, Numbers, Record, SearchAnswer, SearchRequest, World,
+    Block, Blocks, BlocksUnavailable, Capabilities, CapabilityFuture, Execution, Facets,
+    GetRequest, Handler, Http, Knowledge, KnowledgeError, Numbers, Record, SearchAnswer,
+    SearchRequest,
 };
 use windlass_tool::id::{CallNumber, ConversationId, SessionId, TenantId, UserId};
 use windlass_tool::kind::Mode;
@@ -83,7 +84,7 @@ impl RealTime {
 
 struct Nothing;
 
-impl World for RealTime {
+impl Capabilities for RealTime {
     fn now_unix_ms(&self) -> u64 {
         now_unix_ms()
     }

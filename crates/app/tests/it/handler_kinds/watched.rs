@@ -33,7 +33,7 @@ impl Watched {
         let DirectRequest {
             session,
             client_id,
-            world,
+            capabilities,
             shared,
         } = request;
         let identity = SessionIdentity {
@@ -56,7 +56,7 @@ impl Watched {
             leg: session.leg(),
             registry: session.registry.clone(),
             limits: session.limits.clone(),
-            world,
+            capabilities,
             shared,
             start: LegStart::NonResumable(Beginner::default()),
             questions: Vec::new(),

@@ -17,8 +17,8 @@ use windlass_store::{
     ConversationRef, Epoch, MemoryStore, OwnerId, ServerKey, Store, StoreLimits, StoreSettings,
 };
 use windlass_tool::handler::{
-    Block, Blocks, BlocksUnavailable, CapabilityFuture, Facets, GetRequest, Knowledge,
-    KnowledgeError, Record, SearchAnswer, SearchRequest, World,
+    Block, Blocks, BlocksUnavailable, Capabilities, CapabilityFuture, Facets, GetRequest,
+    Knowledge, KnowledgeError, Record, SearchAnswer, SearchRequest,
 };
 use windlass_tool::id::{CallNumber, ConversationId, SessionId, TenantId, UserId};
 use windlass_tool::kind::Mode;
@@ -28,9 +28,9 @@ use windlass_tool::registry::Registry;
 pub(crate) const NOW_UNIX_MS: u64 = 1_700_000_000_000;
 
 /// A world in which it is always the same moment and nothing is known.
-pub(crate) struct StillWorld;
+pub(crate) struct StillCapabilities;
 
-impl World for StillWorld {
+impl Capabilities for StillCapabilities {
     fn now_unix_ms(&self) -> u64 {
         NOW_UNIX_MS
     }
@@ -44,7 +44,7 @@ impl World for StillWorld {
     }
 }
 
-impl Knowledge for StillWorld {
+impl Knowledge for StillCapabilities {
     fn search(&self, _: SearchRequest) -> CapabilityFuture<Result<SearchAnswer, KnowledgeError>> {
         Box::pin(async { Err(KnowledgeError::Unavailable("nothing is known".into())) })
     }
@@ -61,7 +61,7 @@ impl Knowledge for StillWorld {
     }
 }
 
-impl Blocks for StillWorld {
+impl Blocks for StillCapabilities {
     fn block_all(&self, _: &[Block]) -> Result<(), BlocksUnavailable> {
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! The client and the provider of one voice session, both as a test speaks them.
 
-use super::{Recorder, StillWorld, conversation_of, session_config, shared, shared_over, tools};
+use super::{
+    Recorder, StillCapabilities, conversation_of, session_config, shared, shared_over, tools,
+};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -261,7 +263,7 @@ impl Host for OneSession {
         }
         Ok(Admission {
             session,
-            world: Arc::new(StillWorld),
+            capabilities: Arc::new(StillCapabilities),
             provider: Box::new(MemoryProvider {
                 live: self.live,
                 registry: self.registry.clone(),

@@ -1,6 +1,8 @@
 //! A model's server over HTTP that answers from a list, and a text session that asks it.
 
-use crate::support::{StillWorld, conversation_of, session_config, shared, shared_over, tools};
+use crate::support::{
+    StillCapabilities, conversation_of, session_config, shared, shared_over, tools,
+};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -20,7 +22,7 @@ use windlass_runtime::transport::http::{HttpClient, HttpLimits};
 use windlass_session::client::MessageKey;
 use windlass_session::limits::Limits;
 use windlass_session::session::SessionConfig;
-use windlass_tool::handler::World;
+use windlass_tool::handler::Capabilities;
 use windlass_tool::id::{ClientId, SessionId};
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Tool;
@@ -279,7 +281,7 @@ pub(crate) struct Chat {
 
 /// What is around a session.
 pub(crate) struct Place {
-    pub(crate) world: Arc<dyn World>,
+    pub(crate) capabilities: Arc<dyn Capabilities>,
     pub(crate) limits: Limits,
     pub(crate) shared: Shared,
 }
@@ -287,7 +289,7 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn usual(shared: Shared) -> Self {
         Self {
-            world: Arc::new(StillWorld),
+            capabilities: Arc::new(StillCapabilities),
             limits: Limits::of(Mode::Text),
             shared,
         }
@@ -391,7 +393,7 @@ impl Chat {
         place: Place,
     ) -> Self {
         let Place {
-            world,
+            capabilities,
             limits,
             shared,
         } = place;
@@ -409,7 +411,7 @@ impl Chat {
             conversation,
             client_id: ClientId::new("client"),
             beginner: windlass_store::Beginner::default(),
-            world,
+            capabilities,
             shared,
             settings: Arc::new(settings),
             tools: declared,

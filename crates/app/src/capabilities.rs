@@ -22,14 +22,15 @@ use windlass_runtime::caller::Caller;
 use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
 use windlass_store::Store;
 use windlass_tool::handler::{
-    ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CallMemory, CapabilityFuture, Connections,
-    Handovers, Http, Images, Knowledge, KnowledgeReader, LocalTime, Page, Tasks, WebSearch, World,
+    ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CallMemory, Capabilities,
+    CapabilityFuture, Connections, Handovers, Http, Images, Knowledge, KnowledgeReader, LocalTime,
+    Page, Tasks, WebSearch,
 };
 use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
-/// The world as every session sees it.
+/// The capabilities that every session has.
 #[derive(Clone)]
-pub(crate) struct SharedWorld {
+pub(crate) struct SharedCapabilities {
     pub(crate) knowledge: Arc<dyn Knowledge>,
     pub(crate) store: Arc<dyn Store>,
     /// The folder of the knowledge base's picture files.
@@ -51,7 +52,7 @@ pub(crate) struct SharedWorld {
     tenant: TenantId,
 }
 
-impl World for SharedWorld {
+impl Capabilities for SharedCapabilities {
     fn now_unix_ms(&self) -> u64 {
         clock::now_unix_ms()
     }
@@ -116,8 +117,8 @@ impl World for SharedWorld {
     }
 
     fn keep_picture(&self, data: Arc<[u8]>) -> CapabilityFuture<Option<String>> {
-        let world = self.clone();
-        let keeping = tokio::task::spawn_blocking(move || world.keep_picture_here(&data));
+        let capabilities = self.clone();
+        let keeping = tokio::task::spawn_blocking(move || capabilities.keep_picture_here(&data));
         Box::pin(async move { keeping.await.ok()? })
     }
 
@@ -159,7 +160,7 @@ impl World for SharedWorld {
     }
 }
 
-impl SharedWorld {
+impl SharedCapabilities {
     /// # Errors
     ///
     /// Where the configuration names calendars that cannot be opened.
@@ -189,18 +190,18 @@ impl SharedWorld {
         })
     }
 
-    /// The world as the tools of a user see it whom an earlier session of the conversation was for.
+    /// The capabilities of the tools of a user whom an earlier session of the conversation was for.
     pub(crate) fn of_known_user(
         &self,
         tenant: &TenantId,
         client_id: &ClientId,
         user_id: &UserId,
-    ) -> Arc<dyn World> {
+    ) -> Arc<dyn Capabilities> {
         let shared = self.of_tenant(tenant);
         if client_id.as_str() == user_id.as_str() {
             return Arc::new(shared);
         }
-        Arc::new(NamedUsersWorld {
+        Arc::new(NamedUsersCapabilities {
             shared,
             client_id: client_id.clone(),
         })
@@ -213,15 +214,19 @@ impl SharedWorld {
         }
     }
 
-    /// The user of a session, and the world as that user's tools see it.
-    pub(crate) fn of_user(&self, caller: &Caller, named: Option<&str>) -> (UserId, Arc<dyn World>) {
+    /// The user of a session, and the capabilities of that user's tools.
+    pub(crate) fn of_user(
+        &self,
+        caller: &Caller,
+        named: Option<&str>,
+    ) -> (UserId, Arc<dyn Capabilities>) {
         let own = users::of_client(&caller.client_id);
         let shared = self.of_tenant(&caller.tenant);
         match named {
             // A user with a proven identity cannot take another.
             Some(named) if !users::is_proven(&own) => (
                 users::claimed(named),
-                Arc::new(NamedUsersWorld {
+                Arc::new(NamedUsersCapabilities {
                     shared,
                     client_id: caller.client_id.clone(),
                 }),
@@ -231,14 +236,14 @@ impl SharedWorld {
     }
 }
 
-/// The world of a client that names its user. The name is not proven, so a block holds for the client alone: another name does not get
+/// The capabilities of a client that names its user. The name is not proven, so a block holds for the client alone: another name does not get
 /// around it, and no client can have a user blocked by using the user's name.
-pub(crate) struct NamedUsersWorld {
-    pub(crate) shared: SharedWorld,
+pub(crate) struct NamedUsersCapabilities {
+    pub(crate) shared: SharedCapabilities,
     pub(crate) client_id: ClientId,
 }
 
-impl World for NamedUsersWorld {
+impl Capabilities for NamedUsersCapabilities {
     fn now_unix_ms(&self) -> u64 {
         clock::now_unix_ms()
     }
@@ -312,58 +317,58 @@ impl World for NamedUsersWorld {
     }
 }
 
-/// The world of a user of whom the client has said where they are.
-struct PlacedWorld {
-    world: Arc<dyn World>,
+/// The capabilities of a user whose place the client has named.
+struct PlacedCapabilities {
+    capabilities: Arc<dyn Capabilities>,
     zone: Option<UserZone>,
     page: Option<Page>,
 }
 
-impl World for PlacedWorld {
+impl Capabilities for PlacedCapabilities {
     fn now_unix_ms(&self) -> u64 {
-        self.world.now_unix_ms()
+        self.capabilities.now_unix_ms()
     }
 
     fn knowledge(&self) -> Arc<dyn Knowledge> {
-        self.world.knowledge()
+        self.capabilities.knowledge()
     }
 
     fn blocks(&self) -> Arc<dyn Blocks> {
-        self.world.blocks()
+        self.capabilities.blocks()
     }
 
     fn calendars(&self) -> Arc<dyn Calendars> {
-        self.world.calendars()
+        self.capabilities.calendars()
     }
 
     fn connections(&self) -> Arc<dyn Connections> {
-        self.world.connections()
+        self.capabilities.connections()
     }
 
     fn handovers(&self) -> Arc<dyn Handovers> {
-        self.world.handovers()
+        self.capabilities.handovers()
     }
 
     fn memory(&self) -> Arc<dyn CallMemory> {
-        self.world.memory()
+        self.capabilities.memory()
     }
 
     fn tasks(&self) -> Arc<dyn Tasks> {
-        self.world.tasks()
+        self.capabilities.tasks()
     }
 
     fn images(&self) -> Arc<dyn Images> {
-        self.world.images()
+        self.capabilities.images()
     }
 
     fn web_search(&self) -> Arc<dyn WebSearch> {
-        self.world.web_search()
+        self.capabilities.web_search()
     }
 
     fn local_time(&self) -> LocalTime {
         match &self.zone {
             Some(zone) => clock::local_time(Some(zone)),
-            None => self.world.local_time(),
+            None => self.capabilities.local_time(),
         }
     }
 
@@ -372,15 +377,15 @@ impl World for PlacedWorld {
     }
 
     fn keep_picture(&self, data: Arc<[u8]>) -> CapabilityFuture<Option<String>> {
-        self.world.keep_picture(data)
+        self.capabilities.keep_picture(data)
     }
 
     fn keep_picture_here(&self, data: &[u8]) -> Option<String> {
-        self.world.keep_picture_here(data)
+        self.capabilities.keep_picture_here(data)
     }
 
     fn http(&self) -> Arc<dyn Http> {
-        self.world.http()
+        self.capabilities.http()
     }
 
     fn picture(
@@ -389,23 +394,27 @@ impl World for PlacedWorld {
         reader: &KnowledgeReader,
         bytes_max: usize,
     ) -> CapabilityFuture<Option<Arc<[u8]>>> {
-        self.world.picture(address, reader, bytes_max)
+        self.capabilities.picture(address, reader, bytes_max)
     }
 
     fn is_in_voice(&self, conversation: &ConversationId) -> bool {
-        self.world.is_in_voice(conversation)
+        self.capabilities.is_in_voice(conversation)
     }
 }
 
-/// The same world, with the zone or the page of the user that the client has named.
+/// The same capabilities, with the zone or the page of the user that the client has named.
 pub(crate) fn at_user(
-    world: Arc<dyn World>,
+    capabilities: Arc<dyn Capabilities>,
     zone: Option<UserZone>,
     page: Option<Page>,
-) -> Arc<dyn World> {
+) -> Arc<dyn Capabilities> {
     match (&zone, &page) {
-        (None, None) => world,
-        _ => Arc::new(PlacedWorld { world, zone, page }),
+        (None, None) => capabilities,
+        _ => Arc::new(PlacedCapabilities {
+            capabilities,
+            zone,
+            page,
+        }),
     }
 }
 

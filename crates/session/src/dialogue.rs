@@ -1,4 +1,4 @@
-//! The talk between the user and the model: routes words, interruptions, answers and notices among turns, speech, the link, answers and
+//! The dialogue between the user and the model: routes words, interruptions, answers and notices among turns, speech, the link, answers and
 //! the end of the session, each of which owns its state. Knows no ledger, and of calls their answers alone.
 
 use crate::answers::{Answers, CallAnswer, Notice, Produced};
@@ -7,7 +7,7 @@ use crate::context::{ContextWatch, NearlyFull, OtherModel};
 use crate::deadlines::Deadline;
 use crate::ending::Ending;
 use crate::event::{EndReason, SessionEvent, StateChange, TurnSummary};
-use crate::facts::{Slot, shorten};
+use crate::facts::{CallRequest, shorten};
 use crate::io::Output;
 use crate::link::Link;
 use crate::log_text::{KeptState, PREFACE, Said, SaidCall, SaidResult, TicketReply};
@@ -19,7 +19,7 @@ use crate::projection::{project, result_text};
 use crate::saved::{OpenTurn, SAVED_VERSION, Saved, SpentTurn, WaitingText};
 use crate::speech::{Speech, Words};
 use crate::state::StateController;
-use crate::step::Step;
+use crate::step::SessionStep;
 use crate::time::Timestamp;
 use crate::turn::{Turn, Turns};
 use crate::values::Values;
@@ -50,8 +50,8 @@ pub(crate) struct Asker {
     pub(crate) tool: Option<ToolId>,
 }
 
-pub(crate) struct Talk {
-    pub(crate) step: Step,
+pub(crate) struct Dialogue {
+    pub(crate) step: SessionStep,
     pub(crate) turns: Turns,
     state: StateController,
     pub(crate) speech: Speech,
@@ -64,8 +64,8 @@ pub(crate) struct Talk {
 }
 
 // Output of the model.
-impl Talk {
-    pub(crate) fn new(step: Step) -> Self {
+impl Dialogue {
+    pub(crate) fn new(step: SessionStep) -> Self {
         let config = &step.config;
         Self {
             turns: Turns::default(),
@@ -195,7 +195,7 @@ impl Talk {
 }
 
 // Input and interruptions of the user.
-impl Talk {
+impl Dialogue {
     pub(crate) fn heard_user(&mut self) {
         self.link.said();
         self.ending.postpone_farewell(&mut self.step);
@@ -306,7 +306,7 @@ impl Talk {
     }
 
     /// Throws away the current answer. Its further output is void until the provider ends it. Calls that have not begun are taken back
-    /// next; then follows [`Talk::interrupted`].
+    /// next; then follows [`Dialogue::interrupted`].
     pub(crate) fn interrupt(&mut self) {
         let is_complete = self.turns.is_generation_complete();
         self.speech
@@ -339,7 +339,7 @@ impl Talk {
 }
 
 // Connections and requests.
-impl Talk {
+impl Dialogue {
     /// The answer to an earlier request is over, and no call of this request has had its answer.
     pub(crate) fn on_request_sent(&mut self, number: u64) {
         self.link.requested(number);
@@ -445,7 +445,7 @@ impl Talk {
         self.send_notices();
     }
 
-    /// The connection is gone, or is given up. Its unconfirmed answers are kept for the next. [`Talk::left_connection`] follows.
+    /// The connection is gone, or is given up. Its unconfirmed answers are kept for the next. [`Dialogue::left_connection`] follows.
     pub(crate) fn leave_connection(&mut self) {
         self.link.leave(&mut self.step);
         let unsent = self.answers.leave_connection().collect();
@@ -508,35 +508,35 @@ impl Talk {
                 ErrorType::Cancelled | ErrorType::ConfirmationRequired | ErrorType::OutcomeUnknown
             )
         );
-        let turn = answer.slot.turn;
+        let turn = answer.call_request.turn;
         let is_last = self.turns.is_idle() && turn == self.turns.last_number();
         is_last && !self.turns.is_wound_up(turn) && !is_told_otherwise
     }
 }
 
 // Answers and notices for the model.
-impl Talk {
+impl Dialogue {
     /// Gives one delivery its answer, or keeps the answer if its connection is gone. Returns the deliveries whose answer is final by
     /// that.
-    pub(crate) fn answer(&mut self, answer: CallAnswer, blocks: bool) -> Vec<Slot> {
-        if !self.link.carries(&answer.slot) {
+    pub(crate) fn answer(&mut self, answer: CallAnswer, blocks: bool) -> Vec<CallRequest> {
+        if !self.link.carries(&answer.call_request) {
             self.keep_late(answer.clone());
-            return self.release(&answer.slot, None, blocks);
+            return self.release(&answer.call_request, None, blocks);
         }
-        if !self.answers.close(&answer.slot) {
-            return self.release(&answer.slot, None, blocks);
+        if !self.answers.close(&answer.call_request) {
+            return self.release(&answer.call_request, None, blocks);
         }
         self.note_external(&answer.settled);
         let response = ModelToolResponse {
-            id: answer.slot.provider_id().cloned(),
-            name: answer.slot.name.clone(),
+            id: answer.call_request.provider_id().cloned(),
+            name: answer.call_request.name.clone(),
             projection: project(
                 &answer.settled,
                 self.step.limits().projection_characters_max,
             ),
             scheduling: answer.scheduling,
         };
-        let mut superseding = self.release(&answer.slot, Some(response), blocks);
+        let mut superseding = self.release(&answer.call_request, Some(response), blocks);
         superseding.extend(self.answers.await_reaction(answer, &self.step.config));
         superseding
     }
@@ -545,14 +545,14 @@ impl Talk {
     /// deliveries whose answer is final by that.
     pub(crate) fn release(
         &mut self,
-        slot: &Slot,
+        call_request: &CallRequest,
         answer: Option<ModelToolResponse>,
         blocks: bool,
-    ) -> Vec<Slot> {
+    ) -> Vec<CallRequest> {
         let together = blocks && self.step.config.profile.answers == AnswerBatching::Together;
-        let released = self
-            .answers
-            .settle(slot.batch, slot.number, answer, together);
+        let released =
+            self.answers
+                .settle(call_request.batch, call_request.number, answer, together);
         let mut superseding = Vec::new();
         if !released.answers.is_empty() {
             let is_silent =
@@ -566,13 +566,15 @@ impl Talk {
             if asks_for_words {
                 self.link.nudges(self.step.limits().result_nudges_max);
                 let from = self.answers.next_message(waited);
-                self.turns.answered(slot.turn, from, waited);
+                self.turns.answered(call_request.turn, from, waited);
                 self.step.expect_answer();
             } else {
                 self.link.nudges(0);
-                self.turns.expect_continuation(slot.turn);
+                self.turns.expect_continuation(call_request.turn);
             }
-            superseding = self.answers.await_reactions(slot, &self.step.config);
+            superseding = self
+                .answers
+                .await_reactions(call_request, &self.step.config);
             let seconds = self.step.limits().result_silence_seconds;
             self.step
                 .set_deadline(Deadline::ResultSilence, Duration::from_secs(seconds));
@@ -607,10 +609,10 @@ impl Talk {
         let mut responses = Vec::with_capacity(late.len());
         for answer in late {
             self.note_external(&answer.settled);
-            self.turns.expect_continuation(answer.slot.turn);
+            self.turns.expect_continuation(answer.call_request.turn);
             responses.push(ModelToolResponse {
                 id: None,
-                name: answer.slot.name.clone(),
+                name: answer.call_request.name.clone(),
                 projection: project(
                     &answer.settled,
                     self.step.limits().projection_characters_max,
@@ -737,15 +739,15 @@ impl Talk {
     }
 
     /// Writes a call and its result into the log of the conversation.
-    pub(crate) fn log_call(&mut self, slot: &Slot, settled: &Settled) {
-        let tool = slot.tool();
+    pub(crate) fn log_call(&mut self, call_request: &CallRequest, settled: &Settled) {
+        let tool = call_request.tool();
         let is_plain = tool.is_some_and(|tool| tool.sensitive.is_empty());
-        let arguments = slot.completed().filter(|_| is_plain);
+        let arguments = call_request.completed().filter(|_| is_plain);
         let projection = project(settled, self.step.limits().projection_characters_max);
         let said = SaidCall {
-            call: slot.number,
-            tool: shorten(&slot.name),
-            turn: slot.turn,
+            call: call_request.number,
+            tool: shorten(&call_request.name),
+            turn: call_request.turn,
             arguments: arguments.map(|completed| completed.arguments.expose().as_ref()),
             result: match &projection.body {
                 ProjectionBody::Success { data, .. } => SaidResult::Data(data.as_ref()),
@@ -759,10 +761,10 @@ impl Talk {
     }
 
     /// Logs the end of a call that was said to be at work, for the next session of the conversation.
-    pub(crate) fn log_end(&mut self, slot: &Slot, settled: &Settled) {
+    pub(crate) fn log_end(&mut self, call_request: &CallRequest, settled: &Settled) {
         self.note_external(settled);
         let result = result_text(settled, self.step.limits().projection_characters_max);
-        let tool = shorten(&slot.name);
+        let tool = shorten(&call_request.name);
         let text =
             format!("The call of {tool} that was still running has ended. Its result: {result}");
         self.speech.note(&text, &mut self.step);
@@ -784,7 +786,7 @@ impl Talk {
 }
 
 // Application state, and the end of turns and sessions.
-impl Talk {
+impl Dialogue {
     pub(crate) fn facts(&self) -> SessionFacts {
         let state = self.state.get();
         SessionFacts {
@@ -1012,7 +1014,7 @@ impl Talk {
         Some(EndReason::Intent(end.reason))
     }
 
-    /// The session begins to end: nothing new begins. Open calls are ended next; then follows [`Talk::ended`].
+    /// The session begins to end: nothing new begins. Open calls are ended next; then follows [`Dialogue::ended`].
     pub(crate) fn end(&mut self, reason: EndReason) {
         self.end_turn(true);
         self.ending.begin(reason, &mut self.step);
@@ -1041,7 +1043,7 @@ impl Talk {
 }
 
 // A session that goes on in another process.
-impl Talk {
+impl Dialogue {
     /// The state that a process needs, beside the log, to go on with this session.
     pub(crate) fn saved(&self, model_waits: bool, last_call: CallNumber) -> Saved {
         let unanswered: Vec<u64> = self.turns.unanswered(model_waits).collect();
@@ -1135,7 +1137,7 @@ fn said_after(speech: &Speech, recorded: u64, open_turn: Option<u64>) -> Vec<His
 }
 
 /// Tells the ledger which effects and approval requests the model has heard of.
-fn acknowledge(effects: Vec<EffectId>, questions: Vec<QuestionNumber>, step: &mut Step) {
+fn acknowledge(effects: Vec<EffectId>, questions: Vec<QuestionNumber>, step: &mut SessionStep) {
     if !effects.is_empty() || !questions.is_empty() {
         step.push(Output::Heard { effects, questions });
     }
@@ -1145,82 +1147,82 @@ fn acknowledge(effects: Vec<EffectId>, questions: Vec<QuestionNumber>, step: &mu
 mod tests {
     use super::*;
 
-    fn ready() -> Talk {
-        let mut talk = Talk::new(Step::for_tests());
-        talk.on_connected(1, false);
-        talk.on_ready();
-        talk.step.take_names();
-        talk
+    fn ready() -> Dialogue {
+        let mut dialogue = Dialogue::new(SessionStep::for_tests());
+        dialogue.on_connected(1, false);
+        dialogue.on_ready();
+        dialogue.step.take_names();
+        dialogue
     }
 
-    fn is_said(talk: &mut Talk, name: &str) -> bool {
-        talk.step.take_names().contains(&name.to_owned())
+    fn is_said(dialogue: &mut Dialogue, name: &str) -> bool {
+        dialogue.step.take_names().contains(&name.to_owned())
     }
 
     #[test]
     fn a_notice_waits_until_nobody_speaks() {
-        let mut talk = ready();
-        talk.user_text("hello".to_owned(), None);
-        talk.notify(Notice {
+        let mut dialogue = ready();
+        dialogue.user_text("hello".to_owned(), None);
+        dialogue.notify(Notice {
             turn: 1,
             effect_id: None,
             question: Some(QuestionNumber(1)),
             text: "done".to_owned(),
             is_logged: false,
         });
-        assert!(!is_said(&mut talk, "Notice"));
-        talk.on_output_text("Hello.");
-        talk.on_turn_complete(true, Duration::ZERO);
-        assert!(is_said(&mut talk, "Notice"));
-        talk.on_output_text("It is done.");
-        assert!(is_said(&mut talk, "Heard"));
+        assert!(!is_said(&mut dialogue, "Notice"));
+        dialogue.on_output_text("Hello.");
+        dialogue.on_turn_complete(true, Duration::ZERO);
+        assert!(is_said(&mut dialogue, "Notice"));
+        dialogue.on_output_text("It is done.");
+        assert!(is_said(&mut dialogue, "Heard"));
     }
 
     #[test]
     fn a_persons_answer_is_told_when_nobody_speaks() {
-        let mut talk = ready();
-        talk.user_text("hello".to_owned(), None);
-        talk.on_ticket_reply(&TicketReply {
+        let mut dialogue = ready();
+        dialogue.user_text("hello".to_owned(), None);
+        dialogue.on_ticket_reply(&TicketReply {
             ticket: "tk1".to_owned(),
             author: None,
             text: Sensitive("It is on its way.".to_owned()),
         });
-        let names = talk.step.take_names();
+        let names = dialogue.step.take_names();
         assert!(names.contains(&"Taint".to_owned()), "{names:?}");
         assert!(!names.contains(&"Notice".to_owned()), "{names:?}");
-        talk.on_output_text("Hello.");
-        talk.on_turn_complete(true, Duration::ZERO);
-        assert!(is_said(&mut talk, "Notice"));
+        dialogue.on_output_text("Hello.");
+        dialogue.on_turn_complete(true, Duration::ZERO);
+        assert!(is_said(&mut dialogue, "Notice"));
     }
 
     #[test]
     fn what_follows_an_interruption_is_void_until_the_provider_ends_the_answer() {
-        let mut talk = ready();
-        talk.user_text("hello".to_owned(), None);
-        talk.on_output_text("Once upon");
-        assert!(talk.on_interrupted());
-        talk.interrupt();
-        talk.interrupted();
-        talk.step.take_names();
-        talk.on_output_text(" a time");
-        assert!(talk.step.take_names().is_empty());
-        assert!(!talk.on_interrupted(), "it was carried out");
-        talk.on_generation_complete();
-        assert!(is_said(&mut talk, "AcceptAudio"));
-        assert!(talk.model_output(Produced::Words));
+        let mut dialogue = ready();
+        dialogue.user_text("hello".to_owned(), None);
+        dialogue.on_output_text("Once upon");
+        assert!(dialogue.on_interrupted());
+        dialogue.interrupt();
+        dialogue.interrupted();
+        dialogue.step.take_names();
+        dialogue.on_output_text(" a time");
+        assert!(dialogue.step.take_names().is_empty());
+        assert!(!dialogue.on_interrupted(), "it was carried out");
+        dialogue.on_generation_complete();
+        assert!(is_said(&mut dialogue, "AcceptAudio"));
+        assert!(dialogue.model_output(Produced::Words));
     }
 
     #[test]
     fn a_question_that_no_connection_has_answered_is_put_to_the_next() {
-        let mut talk = ready();
-        talk.user_text("who built it?".to_owned(), None);
-        talk.leave_connection();
-        talk.left_connection(false);
-        talk.reconnect();
-        talk.on_connected(2, false);
-        talk.step.take_names();
-        talk.on_ready();
-        assert!(is_said(&mut talk, "UserText"));
-        assert_eq!(talk.turns.last_number(), 1, "it begins no turn");
+        let mut dialogue = ready();
+        dialogue.user_text("who built it?".to_owned(), None);
+        dialogue.leave_connection();
+        dialogue.left_connection(false);
+        dialogue.reconnect();
+        dialogue.on_connected(2, false);
+        dialogue.step.take_names();
+        dialogue.on_ready();
+        assert!(is_said(&mut dialogue, "UserText"));
+        assert_eq!(dialogue.turns.last_number(), 1, "it begins no turn");
     }
 }
