@@ -83,6 +83,14 @@ counted!(
         HandlerBroke,
         HandlerHung,
         HandlerLate,
+        /// A service asks the user: at first, after an answer, after it has acted, and where nobody can be asked.
+        ServiceAsked,
+        ServiceAskedAgain,
+        ServiceActedAndAsked,
+        ServiceAskedInVain,
+        InputDoesNotFit,
+        InputDeclined,
+        InputCancelled,
         HandlerTalksLate,
         RequestLandsLate,
         RequestLandsAfterLease,
@@ -156,6 +164,11 @@ counted!(
         AskedRepeated,
         AskedNaming,
         AskedAnewAtAnswer,
+        /// The user is asked what a service wants to know; the same for a call without effect; and a run goes on by what the user says.
+        AskedForInput,
+        ReadAskedForInput,
+        WentOnByInput,
+        WentOnByRefusal,
         Attached,
         Replayed,
         ReplayedAccepted,
@@ -308,6 +321,13 @@ pub(crate) fn states_of(command: &Command, reply: &Reply) -> Vec<State> {
         }
         (_, Reply::Revoked(_)) => State::StandingEnded,
         (Command::Answer(_), Reply::Ask(_)) => State::AskedAnewAtAnswer,
+        (Command::Request(request), Reply::Ask(_)) if request.input.is_some() => {
+            let run = request.input.as_ref().and_then(|input| input.run.as_ref());
+            match run {
+                Some(_) => State::AskedForInput,
+                None => State::ReadAskedForInput,
+            }
+        }
         (_, Reply::Ask(asked)) if asked.is_repeated => State::AskedRepeated,
         (_, Reply::Ask(asked)) if !asked.question.hazards.earlier.is_empty() => State::AskedNaming,
         (_, Reply::Ask(_)) => State::Asked,
@@ -351,7 +371,7 @@ pub(crate) fn states_of(command: &Command, reply: &Reply) -> Vec<State> {
                 Ended::Failed => State::RecordedFailed,
                 Ended::Unknown => State::RecordedUnknown,
                 Ended::Accepted { .. } => State::RecordedAccepted,
-                // No handler of a world asks anybody.
+                // The request for the user's input says so, and no record does.
                 Ended::Asked { .. } => return Vec::new(),
             }];
             if record.attempt != effect.newest_attempt().number {

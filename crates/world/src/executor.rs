@@ -11,6 +11,7 @@ use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::handler::{Finding, HandlerMessage, HandlerResult, ReplyNumber};
 use windlass_tool::id::{CallNumber, CallRef, EffectId};
+use windlass_tool::input::GivenInput;
 use windlass_tool::registry::Tool;
 
 /// The work that a driver asks for.
@@ -35,6 +36,10 @@ pub(crate) struct Attempt {
     pub(crate) run: Option<AttemptRun>,
     /// The call whose handler asked for it.
     pub(crate) parent: Option<CallNumber>,
+    /// A question to the user gets its answer.
+    pub(crate) can_ask: bool,
+    /// The answer by which the attempt goes on.
+    pub(crate) given: Option<Arc<GivenInput>>,
 }
 
 #[derive(Clone, Debug)]
@@ -81,6 +86,8 @@ impl Executor for WorldExecutor {
                 question: run.question,
             }),
             parent: call.parent(),
+            can_ask: call.session().input.can_ask,
+            given: call.session().input.given.clone(),
         })));
         None
     }

@@ -45,6 +45,10 @@ enum Conduct {
     Accepted,
     /// It works, long after the wait for its result has ended.
     ComesLate,
+    /// The service asks the user, and waits with the change for the answer.
+    Asks,
+    /// The service makes the change, and asks the user something further.
+    ActsAndAsks,
 }
 
 impl World {
@@ -154,9 +158,20 @@ impl World {
 
     /// An attempt does its own work.
     fn go_about(&mut self, id: usize, live: &mut Live, call: CallRef, changes: bool) {
-        let conduct = self.conduct(changes);
+        let Some(attempt) = live.running.get(&call).cloned() else {
+            return;
+        };
         let send_us = self.random.below(1_500) * 1_000;
-        let sends = changes && conduct != Conduct::Breaks;
+        let acted = attempt.may_change()
+            && attempt.run.as_ref().is_some_and(|run| {
+                let at = (run.effect_id.clone(), Service::of(&attempt.tool));
+                self.outside.has_happened_at(&at)
+            });
+        if let Some(result) = self.end_by_answer(&attempt, acted) {
+            return self.within_live(id, live.process, send_us, Of::Return(call, result));
+        }
+        let conduct = self.conduct(changes, attempt.can_ask);
+        let sends = changes && !matches!(conduct, Conduct::Breaks | Conduct::Asks);
         if sends {
             self.within_live(id, live.process, send_us, Of::Send(call));
         }
@@ -192,6 +207,12 @@ impl World {
                 self.fault(Fault::HandlerHung);
                 return self.plan_fate(live, call, conduct);
             }
+            Conduct::Asks | Conduct::ActsAndAsks => {
+                let acts = sends && conduct == Conduct::ActsAndAsks;
+                self.fault_if(acts, Fault::ServiceActedAndAsked);
+                let result = self.question_of_service(live, call);
+                (return_us, Some(result))
+            }
         };
         self.plan_fate(live, call, conduct);
         if self.random.one_in(12) {
@@ -209,9 +230,15 @@ impl World {
         self.within_live(id, live.process, after_us, Of::Return(call, result));
     }
 
-    fn conduct(&mut self, changes: bool) -> Conduct {
+    fn conduct(&mut self, changes: bool, can_ask: bool) -> Conduct {
         if self.is_calm {
             return Conduct::Works;
+        }
+        if self.random.one_in(if can_ask { 8 } else { 60 }) {
+            return match self.random.one_in(3) {
+                true => Conduct::ActsAndAsks,
+                false => Conduct::Asks,
+            };
         }
         match self.random.below(20) {
             0..=8 => Conduct::Works,
@@ -231,7 +258,9 @@ impl World {
     /// Plans the fate of the request, once it has left.
     fn plan_fate(&mut self, live: &mut Live, call: CallRef, conduct: Conduct) {
         let us = match conduct {
-            Conduct::Works | Conduct::ComesLate | Conduct::AnswerLost => Some(0),
+            Conduct::Works | Conduct::ComesLate | Conduct::AnswerLost | Conduct::ActsAndAsks => {
+                Some(0)
+            }
             Conduct::LandsLate => {
                 self.fault(Fault::RequestLandsLate);
                 Some(self.random.below(160_000) * 1_000)
@@ -242,6 +271,7 @@ impl World {
             | Conduct::RefusedForNow
             | Conduct::Breaks
             | Conduct::Hangs
+            | Conduct::Asks
             | Conduct::Accepted => None,
         };
         let fate = us.map_or(PlannedFate::Lost, |us| PlannedFate::LandsAfter { us });
@@ -520,7 +550,7 @@ impl World {
     }
 
     /// The handler does not know the outcome.
-    fn doubt(&mut self) -> HandlerResult {
+    pub(crate) fn doubt(&mut self) -> HandlerResult {
         match self.random.below(2) {
             0 => Err(Failure::new(FailureKind::Transient, "the network failed")),
             _ => Err(Failure {

@@ -2,6 +2,7 @@
 //! inputs and the outputs.
 
 use crate::agenda::ServiceCall;
+use crate::asking::ServiceQuestion;
 use crate::clock::BEGINNING_UNIX_MS;
 use crate::count::{Fault, State};
 use crate::ends::KnownEnd;
@@ -63,6 +64,7 @@ rules! {
     NothingAfterExternalContent "nothing runs unapproved once the model has read external content",
     AnAttemptStartsOnce "an attempt starts once",
     AnApprovalRunsOnce "an approval runs once",
+    AServiceHearsItsUser "a run goes on by the answer of its user",
     /// Except for calls that the user approves afterwards.
     NothingStartsAfterItsCancel "nothing starts of a call that its user has stopped",
     NestedEndsAreTheirHandlers "the end of a nested call is told to no model",
@@ -139,10 +141,14 @@ pub(crate) struct Judge {
     pub(crate) covered: BTreeMap<(EffectId, AttemptNumber), Edition>,
     /// The runs of approved requests.
     used: BTreeMap<(usize, QuestionNumber), Option<EffectId>>,
+    /// The approval that each attempt has started with.
+    ran_with: BTreeMap<(EffectId, AttemptNumber), Option<QuestionNumber>>,
     /// Effects that were reported as not happened, and the number of requests sent by then.
     told_not_done: Vec<(EffectId, usize)>,
     /// The values that sessions have set and that are to be in the log.
     pub(crate) set_values: Vec<SetValue>,
+    /// The questions of services, by the state that names each.
+    pub(crate) service_questions: BTreeMap<String, ServiceQuestion>,
     /// Attempts whose ends services have reported.
     called_back: BTreeSet<(EffectId, AttemptNumber)>,
 }
@@ -272,6 +278,10 @@ impl World {
             if question.hazards.names(earlier) {
                 return true;
             }
+            // A run that asked its user for input was approved before.
+            let run = question.input.as_ref().and_then(|input| input.run.as_ref());
+            let before = run.and_then(|run| self.judge.ran_with.get(run).copied().flatten());
+            numbers.extend(before);
             for named in &question.hazards.earlier {
                 let repeat = self.judge.questions_of.get(&named.effect_id);
                 let before = repeat.into_iter().flatten().copied();
@@ -338,9 +348,13 @@ impl World {
             return self.broken(Rule::NothingStartsAfterItsCancel, what);
         }
         let conversation = self.slots[live.slot].conversation;
+        if let Some(given) = attempt.given.clone() {
+            self.judge_given(conversation, attempt, &given, &what);
+        }
         let question = match &attempt.run {
             Some(run) => {
                 let place = (run.effect_id.clone(), run.attempt);
+                self.judge.ran_with.insert(place.clone(), run.question);
                 let is_first = self.judge.started.insert(place, self.now_us).is_none();
                 if !is_first {
                     return self.broken(Rule::AnAttemptStartsOnce, what);
@@ -360,6 +374,8 @@ impl World {
                 }
                 run.question
             }
+            // A call that asks the user for input was approved when it began.
+            None if attempt.given.is_some() => self.question_of_answer(attempt),
             None if tool.requires_confirmation && call.attempt == 1 => {
                 let found = self.approved_for(conversation, attempt);
                 if found.is_none() {

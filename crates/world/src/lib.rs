@@ -4,6 +4,7 @@
 
 mod act;
 mod agenda;
+mod asking;
 mod clock;
 mod count;
 mod ends;

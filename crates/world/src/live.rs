@@ -156,6 +156,7 @@ impl World {
         let of = self.conversations[seat.conversation].clone();
         let ledger = self.processes[process].ledger.clone();
         let (profile, can_ask) = (seat.profile.clone(), seat.can_ask);
+        let can_ask_input = can_ask && seat.can_ask_input;
         // A session that only gives an answer has the mode of its request, and the limits of that mode.
         let limits = match mode == seat.mode {
             true => seat.limits.clone(),
@@ -193,7 +194,7 @@ impl World {
             history: windlass_session::log_text::history(&found.log, None, 8_000),
             last_call: found.last_call,
             can_ask,
-            can_ask_input: false,
+            can_ask_input,
             pending_request: None,
         };
         let mut driver = Driver::new(

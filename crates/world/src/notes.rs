@@ -229,7 +229,9 @@ impl World {
             return;
         };
         // The user saw a hazard, and was asked about that one call.
-        if asked.question.hazards.is_empty() && tools::has_places(asked.question.tool.as_str()) {
+        let is_consent = asked.question.input.is_none();
+        let has_places = tools::has_places(asked.question.tool.as_str());
+        if is_consent && asked.question.hazards.is_empty() && has_places {
             self.judge.standing.push(StandingFacts {
                 conversation: of,
                 edition: asked.edition,
@@ -335,6 +337,8 @@ impl World {
             Asker::Answer(earlier) => known.get(&(of, *earlier)).map(|known| known.edition),
             Asker::Again => known.get(&place).map(|known| known.edition),
         };
+        self.note_asked_by_service(&question);
+        let edition = self.edition_of_service(&question).or(edition);
         let edition = edition.unwrap_or(Edition::First);
         let now_us = self.now_us;
         let asked = self

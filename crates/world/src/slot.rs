@@ -53,6 +53,8 @@ pub(crate) struct Slot {
     pub(crate) limits: Arc<Limits>,
     pub(crate) persona: Persona,
     pub(crate) can_ask: bool,
+    /// The client also shows what services ask.
+    pub(crate) can_ask_input: bool,
     /// The session that its people talk to.
     pub(crate) live: Option<usize>,
     /// The number of sessions that it has had.
@@ -91,6 +93,7 @@ impl Slot {
             limits: Arc::new(limits(mode, random)),
             persona,
             can_ask: !random.one_in(8),
+            can_ask_input: !random.one_in(4),
             live: None,
             number: 0,
             leg: None,

@@ -306,11 +306,20 @@ impl World {
         }
         self.trace(|| format!("slot {slot} ANSWERS {:?} {approved}", token.question));
         let is_known = self.tokens.iter().any(|known| known.text == token.text);
+        let input = self.input_answer(token, approved);
+        let fits = input.as_ref().is_none_or(|input| input.fits);
         self.fault_if(
             token.is_orphaned(&self.lives),
             Fault::AnsweredAfterSessionEnd,
         );
-        if approved && is_meant && is_known {
+        if let Some(input) = &input
+            && is_meant
+            && is_known
+            && fits
+        {
+            self.note_input(token, approved, &input.sent);
+        }
+        if approved && is_meant && is_known && fits {
             let place = (token.conversation, token.question);
             self.judge.approved.insert(place);
         }
@@ -324,7 +333,7 @@ impl World {
             approved,
             reason: Some("Yes, do it."),
             remember,
-            input: None,
+            input: input.as_ref().map(|input| &input.sent),
         };
         let mut inputs = VecDeque::new();
         if let Some(live) = self.lives[id].as_deref_mut() {
@@ -334,7 +343,7 @@ impl World {
                 return;
             }
         }
-        if is_meant && is_known {
+        if is_meant && is_known && fits {
             self.clicks(token, id);
         }
         for input in inputs {

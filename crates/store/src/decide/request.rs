@@ -558,7 +558,11 @@ impl Step<'_> {
             ..self.question_of(request, key, Hazards::default())
         };
         let until_unix_ms = question.expires_at_unix_ms;
-        let reply = self.ask(question);
+        let open = self.open_input(request).filter(|_| place.is_none());
+        let reply = match open {
+            Some(number) => self.asked(number, true),
+            None => self.ask(question),
+        };
         if let (Reply::Ask(asked), Some(index)) = (&reply, place) {
             let effect = &mut self.effects[index];
             if let Some(attempt) = effect.attempts.last_mut() {
@@ -587,6 +591,18 @@ impl Step<'_> {
             });
         }
         reply
+    }
+
+    /// The open question of a service to a reading call that is the same: the user may be answering it, and needs no second one.
+    fn open_input(&self, request: &Request) -> Option<QuestionNumber> {
+        let mut questions = self.questions.iter();
+        let open = questions.find(|question| {
+            let reads = |input: &QuestionInput| input.run.is_none();
+            question.is_open(self.now_unix_ms)
+                && question.input.as_deref().is_some_and(reads)
+                && is_of_tool(question, &request.tool)
+        })?;
+        Some(open.number)
     }
 
     fn ask_naming(&mut self, request: &Request, key: EffectKey, hazards: Hazards) -> Reply {

@@ -2,8 +2,9 @@
 //! comes.
 
 use crate::ledger::Act::{
-    self, Abandon, Asks, Crash, EndsInDoubt, Fails, No, Onset, Passes, Request, SameAnswer,
-    SameCommand, SameMessage, Settles, Succeeds, Yes, YesChanged, YesNotAllowed,
+    self, Abandon, Asks, Crash, EndsInDoubt, Fails, No, Onset, OtherLeg, Passes, Request,
+    SameAnswer, SameCommand, SameMessage, Settles, Succeeds, Upgrade, Yes, YesChanged,
+    YesNotAllowed,
 };
 use crate::ledger::{LEASE_MS, Ledger, PLAIN, Policy, QUESTION_MS};
 use windlass_store::{AttemptOutcome, EffectState, QuestionState, Store};
@@ -190,5 +191,20 @@ fn what_changes_nothing_asks_and_goes_on_without_an_effect() {
         (&[Asks, YesChanged], "Changed | closed"),
     ] {
         check(READS, acts, expected);
+    }
+}
+
+#[test]
+fn a_reading_call_that_comes_again_waits_for_the_same_answer() {
+    for (acts, expected) in [
+        (&[Asks, Asks][..], "`Ask` question 1 again"),
+        (&[Asks, Onset, Asks], "`Ask` question 1 again"),
+        (&[Asks, OtherLeg, Asks], "`Ask` question 1 again"),
+        (&[Asks, Upgrade, Asks], "`Ask` question 2"),
+        (&[Asks, Passes(QUESTION_MS + 1), Asks], "`Ask` question 2"),
+        (&[Asks, Yes, Asks], "`Ask` question 2"),
+    ] {
+        let reply = Ledger::new(READS).all(acts);
+        assert_eq!(reply.split(',').next(), Some(expected), "{acts:?}");
     }
 }
