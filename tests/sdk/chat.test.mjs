@@ -10,10 +10,11 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, readUIMessageStream } from 'ai';
+import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from 'ai';
 import OpenAI from 'openai';
 import { startModel } from './model.mjs';
 import { ended } from './simulator.mjs';
+import { chat, user, words } from './use_chat.mjs';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 let model;
@@ -46,29 +47,8 @@ after(async () => {
   rmSync(data, { recursive: true, force: true });
 });
 
-const user = (text, id = crypto.randomUUID()) => ({ id, role: 'user', parts: [{ type: 'text', text }] });
-
-// One answer as `useChat` builds it.
-async function chat(messages, options = {}) {
-  const transport = new DefaultChatTransport({ api: `${options.url ?? url}/api/chat` });
-  const stream = await transport.sendMessages({
-    chatId: options.chatId ?? crypto.randomUUID(),
-    messages,
-    trigger: options.trigger ?? 'submit-message',
-    abortSignal: undefined,
-  });
-  let message = options.message;
-  const onError = (error) => {
-    throw error;
-  };
-  for await (message of readUIMessageStream({ stream, onError, message }));
-  return message;
-}
-
-const words = ({ parts }) => parts.filter(({ type }) => type === 'text').map(({ text }) => text).join('');
-
 test('useChat gets words, calls with results, sources and usage', async () => {
-  const message = await chat([user('Who designed the Fram?')]);
+  const message = await chat(url, [user('Who designed the Fram?')]);
   assert.equal(message.role, 'assistant');
   assert.equal(words(message), 'Colin Archer did.');
   const call = message.parts.find(({ type }) => type === 'dynamic-tool');
@@ -84,21 +64,21 @@ test('useChat gets words, calls with results, sources and usage', async () => {
 test('the server holds the conversation and knows a message again', async () => {
   const chatId = crypto.randomUUID();
   const first = user('Hello');
-  const answer = await chat([first], { chatId });
+  const answer = await chat(url, [first], { chatId });
   const asked = model.seen.length;
-  const again = await chat([first], { chatId });
+  const again = await chat(url, [first], { chatId });
   assert.equal(again.id, answer.id);
   assert.equal(model.seen.length, asked);
-  const other = await chat([first], { chatId, trigger: 'regenerate-message' });
+  const other = await chat(url, [first], { chatId, trigger: 'regenerate-message' });
   assert.notEqual(other.id, answer.id);
-  await chat([first, other, user('And then?')], { chatId });
+  await chat(url, [first, other, user('And then?')], { chatId });
   const roles = model.seen.at(-1).messages.map(({ role }) => role);
   assert.deepEqual(roles.slice(0, 3), ['system', 'user', 'assistant']);
 });
 
 test('the way to voice is a data part', async () => {
   const chatId = crypto.randomUUID();
-  const message = await chat([user("Let's talk")], { chatId });
+  const message = await chat(url, [user("Let's talk")], { chatId });
   const part = message.parts.find(({ type }) => type === 'data-voice-session-start');
   assert.equal(part.data.conversationId, chatId);
   assert.equal(part.data.pendingRequest, 'Who designed the Fram?');
@@ -107,9 +87,9 @@ test('the way to voice is a data part', async () => {
 test('consent is asked for and given as the SDK does it', async () => {
   const careful = await serve('careful', '[tools.start_voice_session]\nrequires_confirmation = true\n');
   for (const approved of [true, false]) {
-    const options = { url: careful, chatId: crypto.randomUUID() };
+    const options = { chatId: crypto.randomUUID() };
     const asked = user("Let's talk");
-    const message = await chat([asked], options);
+    const message = await chat(careful, [asked], options);
     const call = () => message.parts.find(({ type }) => type === 'dynamic-tool');
     assert.equal(call().state, 'approval-requested');
     const before = words(message);
@@ -117,10 +97,10 @@ test('consent is asked for and given as the SDK does it', async () => {
     Object.assign(call(), { state: 'approval-responded', approval: { ...call().approval, approved } });
     assert.ok(lastAssistantMessageIsCompleteWithApprovalResponses({ messages: [asked, message] }));
     const answered = structuredClone(message);
-    const after = await chat([asked, message], { ...options, message });
+    const after = await chat(careful, [asked, message], { ...options, message });
     assert.equal(after.id, message.id, 'the message goes on');
     assert.equal(after.metadata.turn, 1);
-    const again = await chat([asked, answered], { ...options, message: answered });
+    const again = await chat(careful, [asked, answered], { ...options, message: answered });
     assert.deepEqual(again.parts, after.parts, 'an answer that is sent again gets the same');
     const outcome = after.parts.find(({ type }) => type === 'dynamic-tool');
     assert.equal(outcome.state, approved ? 'output-available' : 'output-denied');
@@ -142,7 +122,7 @@ test('who aborts is not answered, and the conversation goes on', async () => {
     while (!(await reader.read()).done);
   });
   for (;;) {
-    const message = await chat([user('Hello?')], { chatId }).catch((error) => error);
+    const message = await chat(url, [user('Hello?')], { chatId }).catch((error) => error);
     if (!(message instanceof Error)) return assert.equal(words(message), 'Colin Archer did.');
     assert.match(message.message, /being answered/);
     await new Promise((resolve) => setTimeout(resolve, 50));
@@ -150,7 +130,7 @@ test('who aborts is not answered, and the conversation goes on', async () => {
 });
 
 test('an error before the answer reaches the program in words', async () => {
-  const error = await chat([{ id: 'a', role: 'user', parts: [] }]).catch((problem) => problem);
+  const error = await chat(url, [{ id: 'a', role: 'user', parts: [] }]).catch((problem) => problem);
   assert.match(error.message, /the message is empty/);
 });
 

@@ -3,11 +3,13 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 const WAIT_MS = 10_000;
+const SCRIPTS = fileURLToPath(new URL('scripts', import.meta.url));
 const servers = [];
 
 after(() => Promise.all(servers.map(ended)));
@@ -19,13 +21,14 @@ export async function ended(program) {
   await gone;
 }
 
-// The host and port of a new simulator of this provider; without a script the demo model answers.
+// The host and port of a new simulator of this provider. Scripts are named as files of scripts/, or by a path from the root; without
+// one the demo model answers.
 export async function serve(provider, script) {
   const binary = process.env.WINDLASS_BINARY;
   assert.ok(binary, 'WINDLASS_BINARY names the windlass program');
   const arguments_ = ['sim', provider, '--listen', '127.0.0.1:0'];
   if (script) {
-    arguments_.push('--script', fileURLToPath(new URL(`scripts/${script}`, import.meta.url)));
+    arguments_.push('--script', resolve(SCRIPTS, script));
   }
   const server = spawn(binary, arguments_, { stdio: ['ignore', 'pipe', 'inherit'] });
   servers.push(server);
