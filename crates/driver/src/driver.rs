@@ -600,12 +600,15 @@ impl<E: Executor> Driver<E> {
         began_unix_ms: u64,
         finding: &Finding,
     ) -> (Command, Vec<SessionEvent>) {
+        let name = effect.tool.as_str();
+        let tool = self.registry.of_record(name, &effect.tool_version);
         let looked_up = LookedUp {
             store: self.ledger.store(),
             conversation: &self.conversation,
             registry: &self.registry,
             limits: &self.limits,
             effect,
+            version: tool.map(|tool| &*tool.version),
             began_unix_ms,
         };
         looked_up.found(finding)

@@ -42,6 +42,8 @@ pub(crate) struct LookedUp<'a> {
     /// The limits of the conversation's sessions.
     pub(crate) limits: &'a Arc<Limits>,
     pub(crate) effect: &'a Effect,
+    /// The version of the tool whose handler was asked. The registry may have changed since.
+    pub(crate) version: Option<&'a str>,
     pub(crate) began_unix_ms: u64,
 }
 
@@ -51,7 +53,7 @@ impl LookedUp<'_> {
     pub(crate) fn found(&self, finding: &Finding) -> (Command, Vec<SessionEvent>) {
         let (effect, registry) = (self.effect, self.registry);
         let tool = registry.of_record(effect.tool.as_str(), &effect.tool_version);
-        let is_what_ran = tool.is_some_and(|tool| *tool.version == *effect.tool_version);
+        let is_what_ran = self.version == Some(&*effect.tool_version);
         let mut set = SetApart::default();
         let (finding, receipt) = match finding {
             Finding::Happened(success) => {

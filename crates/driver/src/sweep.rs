@@ -134,6 +134,7 @@ impl Sweep {
             registry,
             limits,
             effect: &due.effect,
+            version: Some(&due.lookup.tool.version),
             began_unix_ms: due.began_unix_ms,
         };
         let (command, events) = looked_up.found(finding);

@@ -12,7 +12,7 @@ use crate::StoreLimits;
 use crate::command::{
     Command, NewLeg, OpenQuestion, Refusal, Reply, Resumed, Run, ToolFacts, WithdrawnQuestion,
 };
-use crate::effect::{Attempt, Effect, LookupState};
+use crate::effect::{Attempt, AttemptOutcome, Effect, LookupState};
 use crate::id::{
     AttemptNumber, ConversationRef, EffectKey, EntryNumber, Epoch, LegRef, Nonce, OwnerId,
     QuestionNumber, ServerKey,
@@ -558,6 +558,13 @@ impl<'a> Step<'a> {
     fn settle(&mut self, index: usize, state: EffectState) {
         let now_unix_ms = self.now_unix_ms;
         let effect = &mut self.effects[index];
+        // Its question has got no answer. A later attempt is another run, whose outcome says nothing about this one.
+        if state == EffectState::Unknown
+            && effect.is_asking()
+            && let Some(attempt) = effect.attempts.last_mut()
+        {
+            attempt.outcome = Some(AttemptOutcome::Unknown);
+        }
         effect.state = state;
         effect.is_audited = false;
         effect.changed_at_unix_ms = now_unix_ms;
@@ -724,7 +731,15 @@ impl<'a> Step<'a> {
         if is_long(&question.arguments) || is_long(&question.preview) {
             return Reply::Refused(Refusal::TooLong);
         }
+        // Each run has a question of its own: the user may be answering another run's.
+        let run = |question: &Question| {
+            let input = question.input.as_ref()?;
+            Some(input.run.as_ref()?.0.clone())
+        };
+        let own = run(&question);
         let of_key = self.questions.iter();
+        let of_key =
+            of_key.filter(|other| own.is_none() || run(other).is_none_or(|of| Some(of) == own));
         let outdated: Vec<QuestionNumber> = of_key
             .clone()
             .filter(|other| other.state == QuestionState::Open)

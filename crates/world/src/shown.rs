@@ -8,7 +8,7 @@ use crate::notes::AskedFacts;
 use crate::slot::Live;
 use crate::world::World;
 use windlass_session::client::ConfirmationQuestion;
-use windlass_store::{QuestionNumber, QuestionState};
+use windlass_store::{Question, QuestionNumber, QuestionState};
 use windlass_tool::envelope::ToolResponse;
 use windlass_tool::error::ErrorType;
 use windlass_tool::id::CallNumber;
@@ -256,10 +256,17 @@ impl World {
         let (now_us, number) = (self.now_us, new.question.number);
         let time_unix_ms = new.question.asked_at_unix_ms;
         let mut lost = None;
+        let run_of = |question: &Question| {
+            let input = question.input.as_ref()?;
+            Some(input.run.as_ref()?.0.clone())
+        };
+        let run = run_of(&new.question);
         for ((conversation, _), old) in &mut self.judge.questions {
             let is_older = *conversation == of
                 && old.question.number < number
                 && old.question.key == new.question.key
+                // The question of another run of the same meaning stays.
+                && (run.is_none() || run_of(&old.question).is_none_or(|of| Some(of) == run))
                 && old.question.expires_at_unix_ms > time_unix_ms
                 && !old.is_approved
                 && !old.is_denied

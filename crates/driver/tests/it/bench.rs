@@ -115,6 +115,16 @@ pub(crate) fn registry() -> Arc<Registry> {
     Arc::new(Registry::new("1.0.test", None, tools))
 }
 
+/// The same tools in another version.
+pub(crate) fn other_version() -> Arc<Registry> {
+    let other = |id| Tool {
+        version: "2.0.0".into(),
+        ..tool(id)
+    };
+    let tools = vec![other("book"), other("order"), other("pay")];
+    Arc::new(Registry::new("2.0.test", None, tools))
+}
+
 fn profile() -> ModelProfile {
     ModelProfile {
         calls: CallSupport::BlockingOnly,

@@ -1,10 +1,11 @@
 //! What the log brings to sessions, what a session finds when it begins, and what the sweep does: on a ledger in memory.
 
-use crate::bench::{Leg, Process, of, registry};
+use crate::bench::{Leg, Process, of, other_version, registry};
 use serde_json::json;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use windlass_driver::{Sweep, history};
 use windlass_session::limits::Limits;
@@ -60,13 +61,41 @@ fn the_sweep_settles_what_a_dead_process_began_and_finds_out_what_came_of_it() {
     let (of, effect) = found.settled.unwrap();
     assert_eq!(effect.state, EffectState::Done);
     // Nobody has written a line, and then somebody has.
-    process
-        .clock
-        .fetch_add(30_000, std::sync::atomic::Ordering::Relaxed);
+    process.clock.fetch_add(30_000, Ordering::Relaxed);
     let swept = now(sweep.round(&registry)).unwrap();
     assert_eq!(swept.unaudited.len(), 1);
     sweep.audited([&(of, effect)]);
     assert!(now(sweep.round(&registry)).unwrap().unaudited.is_empty());
+}
+
+#[test]
+fn only_the_version_that_ran_can_say_that_nothing_has_happened() {
+    for (is_loaded, expected) in [
+        (true, EffectState::NotDone),
+        // Its service knows nothing of what the other version's service was sent.
+        (false, EffectState::Unknown),
+    ] {
+        let process = Process::new();
+        let mut voice = Leg::begin(&process, "s-1", Mode::Voice);
+        voice.user_says("book the table");
+        voice.calls("book", json!({"what": "table"}));
+        drop(voice);
+        let next = process.next();
+        process.clock.fetch_add(3_600_000, Ordering::Relaxed);
+        let mut sweep = Sweep::new(next.ledger.clone());
+        let asked = match is_loaded {
+            true => registry(),
+            false => other_version(),
+        };
+        let due = now(sweep.round(&asked)).unwrap().lookups.pop().unwrap();
+        let effect_id = due.lookup.effect_id.clone();
+        // While its handler is asked, the version that ran comes back.
+        let limits = Arc::new(Limits::of(Mode::Voice));
+        let known = (&registry(), &limits);
+        now(sweep.found(due, known, &Finding::NotHappened));
+        let found = next.store.effect(&of().tenant, &effect_id).unwrap();
+        assert_eq!(found.unwrap().1.state, expected, "loaded: {is_loaded}");
+    }
 }
 
 #[test]

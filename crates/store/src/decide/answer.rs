@@ -147,9 +147,6 @@ impl Step<'_> {
         let Some(index) = index.filter(|index| self.effects[*index].is_asking()) else {
             return;
         };
-        if let Some(attempt) = self.effects[index].attempts.last_mut() {
-            attempt.outcome = Some(AttemptOutcome::Unknown);
-        }
         self.effects[index].lookup = LookupState::NONE;
         self.settle(index, EffectState::Unknown);
     }

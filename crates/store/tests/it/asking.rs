@@ -2,9 +2,9 @@
 //! comes.
 
 use crate::ledger::Act::{
-    self, Abandon, Asks, Crash, EndsInDoubt, Fails, No, Onset, OtherLeg, Passes, Request,
-    SameAnswer, SameCommand, SameMessage, Settles, Succeeds, Upgrade, Yes, YesChanged,
-    YesNotAllowed,
+    self, Abandon, Asks, Crash, EndsInDoubt, Fails, FirstAsks, No, Onset, OtherLeg, Passes,
+    Request, SameAnswer, SameCommand, SameMessage, Settles, Succeeds, Upgrade, Yes, YesChanged,
+    YesNotAllowed, YesToFirst,
 };
 use crate::ledger::{LEASE_MS, Ledger, PLAIN, Policy, QUESTION_MS};
 use windlass_store::{AttemptOutcome, EffectState, QuestionState, Store};
@@ -99,7 +99,7 @@ fn what_nobody_answers_is_in_doubt() {
         ),
         (
             then(&[Passes(QUESTION_MS + 1), Settles]),
-            "settled | unknown: asks | open",
+            "settled | unknown: in doubt | open",
         ),
         (
             then(&[Passes(QUESTION_MS + 1), Yes]),
@@ -128,6 +128,51 @@ fn what_nobody_answers_is_in_doubt() {
         (then(&[Succeeds]), "recorded | done: succeeded | closed"),
     ] {
         check(PLAIN, &acts, expected);
+    }
+}
+
+#[test]
+fn a_later_run_says_nothing_of_one_that_was_not_answered() {
+    let unanswered = [Request, Asks, Passes(QUESTION_MS + 1), Settles];
+    let then = |acts: &[Act]| [&unanswered[..], acts].concat();
+    for (acts, expected) in [
+        (then(&[Request]), "Ask | unknown: in doubt | open"),
+        (
+            then(&[Request, Yes, Fails]),
+            "recorded | unknown: in doubt, failed | answered",
+        ),
+        (
+            then(&[Request, Yes, Succeeds]),
+            "recorded | done: in doubt, succeeded | answered",
+        ),
+        (
+            then(&[Request, Yes, Asks, Yes, Fails]),
+            "recorded | unknown: in doubt, asks, failed | answered",
+        ),
+    ] {
+        check(PLAIN, &acts, expected);
+    }
+}
+
+#[test]
+fn two_runs_of_one_meaning_each_have_their_question() {
+    let repeatable = Policy {
+        repeatable: true,
+        ..PLAIN
+    };
+    let asked = [Request, Onset, OtherLeg, Request, FirstAsks, Asks];
+    let first = "`Run` effect 1, attempt 2, approved by question 1";
+    let then = |acts: &[Act]| [&asked[..], acts].concat();
+    for (acts, expected) in [
+        (then(&[YesToFirst]), first),
+        (
+            then(&[Yes]),
+            "`Run` effect 2, attempt 2, approved by question 2",
+        ),
+        (then(&[Yes, YesToFirst]), first),
+    ] {
+        let reply = Ledger::new(repeatable).all(&acts);
+        assert_eq!(reply, expected, "{acts:?}");
     }
 }
 

@@ -84,6 +84,8 @@ pub(crate) enum Act {
     TakenOver,
     /// The newest attempt, or the run of a tool without side effects, comes to a question of its service's to the user.
     Asks,
+    /// The first attempt comes to one.
+    FirstAsks,
     /// The user answers the newest question.
     Yes,
     No,
@@ -441,9 +443,12 @@ impl Ledger {
                 client_id: ClientId::new("phone"),
                 user_id: UserId::new("alice"),
             })),
-            Act::Asks => {
+            Act::Asks | Act::FirstAsks => {
                 let mut request = self.request("{\"at\":\"noon\"}", "{\"at\":\"noon\"}");
-                let run = self.runs.last().cloned();
+                let run = match act {
+                    Act::FirstAsks => self.runs.first().cloned(),
+                    _ => self.runs.last().cloned(),
+                };
                 request.input = Some(Box::new(QuestionInput {
                     asked: Sensitive("{}".to_owned()),
                     run: run.filter(|_| self.policy.writes),
