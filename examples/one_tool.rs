@@ -10,6 +10,9 @@ use std::error::Error;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use windlass_compile::artifact::Loaders;
+use windlass_compile::handler_file::Permissions;
+use windlass_compile::{Source, compile};
 use windlass_driver::DirectLedger;
 use windlass_knowledge::KnowledgeBase;
 use windlass_provider::profile::{self, GEMINI_LIVE_MODEL};
@@ -21,14 +24,11 @@ use windlass_session::model::IncomingCall;
 use windlass_session::session::SessionConfig;
 use windlass_store::{Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits, StoreSettings};
 use windlass_tool::arguments::Arguments;
-use windlass_tool::artifact::Loaders;
-use windlass_tool::compile::{Source, compile};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Blocks, Capabilities, Execution, Failure, Handler, HandlerResult, Invocation, Knowledge,
     Placement, Success,
 };
-use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::{
     CallNumber, ClientId, ConversationId, SessionId, TenantId, ToolId, UserId,
 };

@@ -9,6 +9,9 @@ use std::error::Error;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use windlass_compile::artifact::Loaders;
+use windlass_compile::handler_file::Permissions;
+use windlass_compile::{Source, builtin, compile};
 use windlass_knowledge::KnowledgeBase;
 use windlass_provider::gemini_live::address::{Address, Backend, Credentials};
 use windlass_provider::gemini_live::{
@@ -25,13 +28,10 @@ use windlass_session::time::Timestamp;
 use windlass_sim::gemini_live::Server;
 use windlass_sim::runner::{self, ConnectionId, Options, Upgrade};
 use windlass_store::{Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits, StoreSettings};
-use windlass_tool::artifact::Loaders;
-use windlass_tool::compile::{Source, builtin, compile};
 use windlass_tool::handler::{
     Blocks, Caller, Cancellation, Capabilities, Context, Execution, Failure, HandlerMessage,
     HandlerResult, Invocation, Knowledge, Outbox, OutboxClosed, SessionContext, ToolFacts,
 };
-use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::{
     CallNumber, CallRef, ClientId, ConversationId, SessionId, TenantId, UserId,
 };

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_compile::artifact::{Artifact, Loaders, write_artifact};
+use windlass_compile::handler_file::Permissions;
+use windlass_compile::{Source, compile};
 use windlass_tool::arguments::Arguments;
-use windlass_tool::artifact::{Artifact, Loaders, write_artifact};
-use windlass_tool::compile::{Source, compile};
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Execution, Failure, Handler, HandlerResult, Invocation, Placement, Success,
 };
-use windlass_tool::handler_file::Permissions;
 use windlass_tool::id::ToolId;
 use windlass_tool::registry::Registry;
 

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 use windlass_app::bodies::{self, BodyKind};
+use windlass_compile::handler_file::Permissions;
+use windlass_compile::{Builtin, Vocabularies};
 use windlass_config as config;
 use windlass_provider::answer::AnswerLimits;
 use windlass_provider::{
@@ -15,8 +17,6 @@ use windlass_provider::{
 use windlass_provider::{profile, sse};
 use windlass_runtime::{audit, client_protocol};
 use windlass_session::model::ModelEvent;
-use windlass_tool::compile::{self, Builtin, Vocabularies};
-use windlass_tool::handler_file::Permissions;
 use windlass_tool::{arguments, json, validate};
 
 /// One parser.
@@ -268,7 +268,7 @@ fn tool_directory(bytes: &[u8]) {
         write(&tool.join("schema.json"), schema);
         write(&tool.join("guide.md"), guide);
         write(&tool.join("handler.json"), handler);
-        let compilation = compile::compile(&compile::Source {
+        let compilation = windlass_compile::compile(&windlass_compile::Source {
             tools: &folder.join("tools"),
             artifact: &folder.join("registry.json"),
             builtin: &Builtin::new(),
@@ -278,7 +278,7 @@ fn tool_directory(bytes: &[u8]) {
             permissions: &Permissions::default(),
             judge: None,
         });
-        let failed = compilation.count(windlass_tool::problem::Severity::Error) > 0;
+        let failed = compilation.count(windlass_compile::problem::Severity::Error) > 0;
         assert_eq!(failed, compilation.artifact.is_none());
     });
 }

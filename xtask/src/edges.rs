@@ -28,6 +28,11 @@ const PLACES: &[CrateRule] = &[
         world: World::Fenced,
     },
     CrateRule {
+        package: "windlass-compile",
+        may_use: &["windlass-tool"],
+        world: World::Fenced,
+    },
+    CrateRule {
         package: "windlass-calendar",
         may_use: &[],
         world: World::Fenced,
@@ -85,6 +90,7 @@ const PLACES: &[CrateRule] = &[
     CrateRule {
         package: "windlass-runtime",
         may_use: &[
+            "windlass-compile",
             "windlass-driver",
             "windlass-provider",
             "windlass-session",
@@ -97,6 +103,7 @@ const PLACES: &[CrateRule] = &[
         package: "windlass-config",
         may_use: &[
             "windlass-calendar",
+            "windlass-compile",
             "windlass-provider",
             "windlass-runtime",
             "windlass-session",
@@ -114,6 +121,7 @@ const PLACES: &[CrateRule] = &[
         package: "windlass-app",
         may_use: &[
             "windlass-calendar",
+            "windlass-compile",
             "windlass-config",
             "windlass-driver",
             "windlass-handlers",
@@ -134,6 +142,7 @@ const PLACES: &[CrateRule] = &[
         may_use: &[
             "windlass-app",
             "windlass-calendar",
+            "windlass-compile",
             "windlass-driver",
             "windlass-handlers",
             "windlass-provider",
@@ -148,6 +157,7 @@ const PLACES: &[CrateRule] = &[
         package: "windlass-fuzz",
         may_use: &[
             "windlass-app",
+            "windlass-compile",
             "windlass-config",
             "windlass-knowledge",
             "windlass-provider",

@@ -11,8 +11,8 @@ use crate::voice_host::VoiceHost;
 use crate::watch::{Changes, Watch};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
+use windlass_compile::Vocabularies;
 use windlass_config::Config;
-use windlass_tool::compile::Vocabularies;
 
 /// The tools and the knowledge base of a server, before anybody uses them.
 pub(crate) struct LiveTools {

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde_json::Value;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::OnceLock;
-use windlass_tool::problem::{Problem, Severity};
+use windlass_compile::problem::{Problem, Severity};
 
 /// Why a part of the results is not where it was to go. The process has one standard output, so this is the process's, too.
 static LOST: OnceLock<String> = OnceLock::new();

@@ -9,6 +9,12 @@ use crate::script::{EngineJudge, ServedScripts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use windlass_compile::artifact::{
+    ActivationError, Artifact, Clamp, LoadError, Loaders, WriteError, check_clamps, rolled_out,
+    write_artifact,
+};
+use windlass_compile::problem::Problem;
+use windlass_compile::{Compilation, OPENAI_TOOLS_MAX, Source, Vocabularies};
 use windlass_config::{Config, TextProvider};
 use windlass_handlers::describe_tool::{self, describe_tool};
 use windlass_provider::provider_tools::ProviderTool;
@@ -21,16 +27,11 @@ use windlass_runtime::text::TextTools;
 use windlass_session::context::ContextEstimate;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, DeclarationForm, ModelProfile};
-use windlass_tool::artifact::{
-    ActivationError, Artifact, Clamp, LoadError, Loaders, WriteError, write_artifact,
-};
-use windlass_tool::compile::{self, Compilation, OPENAI_TOOLS_MAX, Source, Vocabularies};
 use windlass_tool::condition::{Facts, Given, Values};
 use windlass_tool::envelope::rfc3339;
 use windlass_tool::handler::Handler;
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::Mode;
-use windlass_tool::problem::Problem;
 use windlass_tool::registry::{DESCRIBE_TOOL, Registry, Tool};
 use windlass_tool::rollout::{Choice, Rollouts};
 use windlass_tool::version::Version;
@@ -99,7 +100,7 @@ fn summary(problems: &[Problem], tools: &Path) -> String {
 pub(crate) fn count_of_errors(problems: &[Problem]) -> usize {
     problems
         .iter()
-        .filter(|problem| problem.severity == windlass_tool::problem::Severity::Error)
+        .filter(|problem| problem.severity == windlass_compile::problem::Severity::Error)
         .count()
 }
 
@@ -124,9 +125,9 @@ pub(crate) fn compile(
     handlers: &Handlers,
     vocabularies: &Vocabularies,
 ) -> Compilation {
-    let builtin = compile::builtin(handlers);
+    let builtin = windlass_compile::builtin(handlers);
     let build_timestamp = rfc3339(clock::now_unix_ms());
-    compile::compile(&Source {
+    windlass_compile::compile(&Source {
         tools: &config.folders.tools,
         artifact,
         builtin: &builtin,
@@ -185,7 +186,7 @@ impl Workshop {
 
     pub(crate) fn artifact(&self, words: &Vocabularies) -> Result<Artifact, ToolboxError> {
         let path = self.artifact_path();
-        let builtin = compile::builtin(&self.handlers);
+        let builtin = windlass_compile::builtin(&self.handlers);
         let tools = &self.config.folders.tools;
         let permissions = self.config.permissions();
         let source = Source {
@@ -199,7 +200,7 @@ impl Workshop {
             judge: Some(&EngineJudge::new(self.config.clone())),
         };
         match Artifact::load(&path) {
-            Ok(artifact) if compile::is_current(&artifact, &source) => Ok(artifact),
+            Ok(artifact) if windlass_compile::is_current(&artifact, &source) => Ok(artifact),
             Ok(_) => self.write(self.compile(words)),
             Err(LoadError::Missing { .. }) => self.write(self.compile(words)),
             Err(error) if error.is_cured_by_building() => {
@@ -234,7 +235,7 @@ impl Workshop {
         let warnings = compilation
             .problems
             .iter()
-            .filter(|problem| problem.severity == windlass_tool::problem::Severity::Warning);
+            .filter(|problem| problem.severity == windlass_compile::problem::Severity::Warning);
         for problem in warnings {
             tracing::warn!(%problem, "a tool could be better");
         }
@@ -271,20 +272,23 @@ impl Workshop {
             scripts: Some(&scripts),
         };
         let registry = artifact.into_registry(&self.handlers, loaders, &self.config.tightenings)?;
-        let (registry, rollouts) = registry.rolled_out(&self.config.rollouts)?;
+        let (registry, rollouts) = rolled_out(&registry, &self.config.rollouts)?;
         let rollouts = Arc::new(rollouts);
-        registry.check_clamps(&[
-            Clamp {
-                mode: Mode::Voice,
-                key: "voice.limits.turn.top_k_max",
-                top_k_max: self.config.voice.limits.turn.top_k_max,
-            },
-            Clamp {
-                mode: Mode::Text,
-                key: "text.limits.turn.top_k_max",
-                top_k_max: self.config.text.limits.turn.top_k_max,
-            },
-        ])?;
+        check_clamps(
+            &registry,
+            &[
+                Clamp {
+                    mode: Mode::Voice,
+                    key: "voice.limits.turn.top_k_max",
+                    top_k_max: self.config.voice.limits.turn.top_k_max,
+                },
+                Clamp {
+                    mode: Mode::Text,
+                    key: "text.limits.turn.top_k_max",
+                    top_k_max: self.config.text.limits.turn.top_k_max,
+                },
+            ],
+        )?;
         let voice = &self.config.voice;
         let text = &self.config.text;
         let kit = |registry: &Registry, mode, guides_tokens_max, limits: &Limits| {
@@ -401,7 +405,7 @@ fn describer(registry: &Registry, mode: Mode) -> Tool {
         .map(|tool| (tool.id.as_str().to_owned(), tool.documentation.clone()))
         .collect();
     let handler = describe_tool(Arc::new(guides));
-    compile::compile_embedded(describe_tool::SCHEMA, describe_tool::GUIDE, handler)
+    windlass_compile::compile_embedded(describe_tool::SCHEMA, describe_tool::GUIDE, handler)
         .expect("the program's own tool compiles, as a test shows")
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
-use windlass_tool::compile::Vocabularies;
-use windlass_tool::problem::Severity;
+use windlass_compile::Vocabularies;
+use windlass_compile::problem::Severity;
 
 /// Editors write a file in several steps; building waits until they have been quiet for this long.
 const QUIET: Duration = Duration::from_millis(300);

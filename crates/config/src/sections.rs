@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_calendar::PRIMARY;
+use windlass_compile::handler_file::{BoundSecret, Permissions};
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
 use windlass_provider::profile::{GEMINI_LIVE_MODEL, ProfileChange, TextTransport};
 use windlass_provider::provider_tools::ProviderTool;
@@ -25,14 +26,13 @@ use windlass_runtime::worker::WorkerLimits;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, Thinking};
 use windlass_store::{ConversationShares, StoreLimits, TaskShares};
-use windlass_tool::artifact::Tightening;
 use windlass_tool::condition::Values;
-use windlass_tool::handler_file::{BoundSecret, Permissions};
 use windlass_tool::id::ToolId;
 use windlass_tool::kind::{Mode, RateLimit};
 use windlass_tool::rights::Role;
 use windlass_tool::rollout::{Recipients, Rollout, Rollouts};
 use windlass_tool::sensitive::Sensitive;
+use windlass_tool::tightening::Tightening;
 use windlass_tool::version::Version;
 
 /// The default of a list.

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_store::command::AnswerVerdict;
-use windlass_tool::artifact::Tightening;
 use windlass_tool::registry::{Registry, Tool};
 use windlass_tool::rights::Role;
+use windlass_tool::tightening::Tightening;
 use windlass_tool::version::Version;
 
 /// The version of this form. A journal of another version is not read: the core that wrote it was another one.

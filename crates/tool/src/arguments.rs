@@ -110,7 +110,7 @@ impl Arguments {
         &mut self.written
     }
 
-    pub(crate) fn as_map(&self) -> &Map<String, Value> {
+    pub fn as_map(&self) -> &Map<String, Value> {
         self.written.as_object().expect("arguments are an object")
     }
 }

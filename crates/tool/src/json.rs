@@ -171,16 +171,16 @@ fn twice<E: Error>(key: &str) -> E {
 
 /// A place in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
+pub struct Position {
     /// From 1.
-    pub(crate) line: usize,
+    pub line: usize,
     /// From 1, in bytes.
-    pub(crate) column: usize,
+    pub column: usize,
 }
 
 /// The position of the value at a JSON pointer: of its key if it is a member of an object, else of its first byte. A pointer beyond the
 /// existing values gives the last existing position. `None` for a text that is no JSON.
-pub(crate) fn locate(text: &str, pointer: &str) -> Option<Position> {
+pub fn locate(text: &str, pointer: &str) -> Option<Position> {
     let mut value: &RawValue = serde_json::from_str(text).ok()?;
     let offset = |part: &RawValue| part.get().as_ptr().addr() - text.as_ptr().addr();
     let mut place = offset(value);

@@ -84,7 +84,7 @@ pub fn integer(number: &Number) -> Option<i64> {
 }
 
 /// Whether a number is whole.
-pub(crate) fn is_whole(number: &Number) -> bool {
+pub fn is_whole(number: &Number) -> bool {
     Decimal::of(number.as_str()).is_whole()
 }
 

@@ -3,16 +3,16 @@
 use serde_json::{Map, Value};
 
 /// Keywords whose value is an object of schemas.
-pub(crate) const SCHEMA_MAPS: [&str; 4] = [
+pub const SCHEMA_MAPS: [&str; 4] = [
     "$defs",
     "dependentSchemas",
     "patternProperties",
     "properties",
 ];
 /// Keywords whose value is a list of schemas.
-pub(crate) const SCHEMA_LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+pub const SCHEMA_LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 /// Keywords whose value is one schema.
-pub(crate) const SCHEMAS: [&str; 11] = [
+pub const SCHEMAS: [&str; 11] = [
     "additionalProperties",
     "contains",
     "contentSchema",
@@ -30,7 +30,7 @@ pub(crate) const SCHEMAS: [&str; 11] = [
 const PARTS_MAX: usize = 256;
 
 /// The target of a local reference: `#`, a JSON pointer behind `#`, or an anchor.
-pub(crate) fn resolve<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
+pub fn resolve<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
     let fragment = percent_decode(reference.strip_prefix('#')?)?;
     let target = if fragment.is_empty() || fragment.starts_with('/') {
         root.pointer(&fragment)?
@@ -73,7 +73,7 @@ fn find_anchor<'s>(value: &'s Value, anchor: &str) -> Option<&'s Value> {
 }
 
 /// Whether a reference leads back to itself, directly or through others: written out, it would have no end.
-pub(crate) fn leads_to_itself(root: &Value, reference: &str) -> bool {
+pub fn leads_to_itself(root: &Value, reference: &str) -> bool {
     let mut found = vec![reference];
     let mut next = 0;
     while let Some(named) = found.get(next).copied() {
@@ -111,7 +111,7 @@ fn references_in<'s>(schema: &'s Value, found: &mut Vec<&'s str>) {
 
 /// All schemas that always hold for a value of these schemas, the schemas themselves before their targets. A schema that is reached again
 /// is left out.
-pub(crate) fn parts<'s>(root: &'s Value, schemas: &[&'s Value]) -> Vec<&'s Map<String, Value>> {
+pub fn parts<'s>(root: &'s Value, schemas: &[&'s Value]) -> Vec<&'s Map<String, Value>> {
     let mut parts = Vec::with_capacity(schemas.len());
     for schema in schemas {
         gather(root, schema, &mut parts);
@@ -143,14 +143,14 @@ fn gather<'s>(root: &'s Value, schema: &'s Value, parts: &mut Vec<&'s Map<String
 }
 
 /// The default of a schema: its own, else the first behind its reference or in its `allOf`.
-pub(crate) fn default_of<'s>(root: &'s Value, schema: &'s Value) -> Option<&'s Value> {
+pub fn default_of<'s>(root: &'s Value, schema: &'s Value) -> Option<&'s Value> {
     parts(root, &[schema])
         .into_iter()
         .find_map(|part| part.get("default"))
 }
 
 /// All schemas that hold for the argument of a JSON pointer, through properties and items. `None` for an unknown argument.
-pub(crate) fn parameter<'s>(root: &'s Value, pointer: &str) -> Option<Vec<&'s Map<String, Value>>> {
+pub fn parameter<'s>(root: &'s Value, pointer: &str) -> Option<Vec<&'s Map<String, Value>>> {
     if !pointer.starts_with('/') {
         return None;
     }
@@ -174,11 +174,21 @@ pub(crate) fn parameter<'s>(root: &'s Value, pointer: &str) -> Option<Vec<&'s Ma
 }
 
 /// Whether one of two JSON pointers names the other's value or a part of it. `*` stands for every item.
-pub(crate) fn overlap(left: &str, right: &str) -> bool {
+pub fn overlap(left: &str, right: &str) -> bool {
     let tokens =
         |pointer: &str| -> Vec<String> { pointer.split('/').skip(1).map(str::to_owned).collect() };
     tokens(left)
         .iter()
         .zip(&tokens(right))
         .all(|(left, right)| left == right || left == "*" || right == "*")
+}
+
+/// The name that a segment of a JSON pointer stands for.
+pub fn unescaped(segment: &str) -> String {
+    segment.replace("~1", "/").replace("~0", "~")
+}
+
+/// The argument that a pointer of `effectKey` or `remember` names.
+pub fn argument_of(pointer: &str) -> String {
+    unescaped(pointer.strip_prefix('/').unwrap_or(pointer))
 }

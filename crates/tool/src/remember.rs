@@ -3,7 +3,7 @@
 
 use crate::arguments::Arguments;
 use crate::json;
-use crate::manifest::effects::argument_of;
+use crate::reference::argument_of;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -27,9 +27,9 @@ pub enum RememberScope {
 }
 
 /// The most arguments that an approval may be remembered by.
-pub(crate) const ARGUMENTS_MAX: usize = 8;
+pub const ARGUMENTS_MAX: usize = 8;
 /// The most minutes that a tool may set: a day.
-pub(crate) const MINUTES_MAX: u64 = 1_440;
+pub const MINUTES_MAX: u64 = 1_440;
 
 impl Remember {
     /// The call's values that have to be equal, by their pointers. Arguments that are left out are not included.

@@ -26,7 +26,7 @@ pub fn render(template: &str, arguments: &Arguments) -> String {
 }
 
 /// The problems of a template for tools with these parameters.
-pub(crate) fn problems(template: &str, parameters: &Value) -> Vec<String> {
+pub fn problems(template: &str, parameters: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     for piece in pieces(template) {
         match piece {
@@ -54,7 +54,7 @@ pub(crate) fn problems(template: &str, parameters: &Value) -> Vec<String> {
 }
 
 /// The JSON pointers of the arguments that a template shows, without those that it only counts.
-pub(crate) fn shown(template: &str, parameters: &Value) -> Vec<String> {
+pub fn shown(template: &str, parameters: &Value) -> Vec<String> {
     pieces(template)
         .filter_map(|piece| match piece {
             Piece::Text(_) => None,

@@ -100,7 +100,7 @@ impl<'de> Deserialize<'de> for Version {
     }
 }
 
-pub(crate) fn is_version(text: &str) -> bool {
+pub fn is_version(text: &str) -> bool {
     let number = |part: &str| {
         !part.is_empty()
             && part.len() <= DIGITS_MAX

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// An outside text for a message of ours: at most 60 characters, controls escaped.
-pub(crate) fn brief(text: &str) -> String {
+pub fn brief(text: &str) -> String {
     const CHARACTERS_MAX: usize = 60;
     let mut out: String = text
         .chars()
@@ -24,7 +24,7 @@ pub(crate) fn brief(text: &str) -> String {
 }
 
 /// The kind of a value, in words that fit after "is".
-pub(crate) fn kind_of(value: &Value) -> &'static str {
+pub fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -36,12 +36,12 @@ pub(crate) fn kind_of(value: &Value) -> &'static str {
 }
 
 /// The JSON pointer of a member.
-pub(crate) fn pointer(parent: &str, name: &str) -> String {
+pub fn pointer(parent: &str, name: &str) -> String {
     format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// The name nearest to an unknown one, if any is near.
-pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_ascii_lowercase();
     names
         .map(|known| (edit_distance(&lower, &known.to_ascii_lowercase()), known))

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_compile::artifact::write_artifact;
+use windlass_compile::problem::{Problem, Severity};
+use windlass_compile::{Compilation, Configured, ExampleConsent, FieldDefault, configured};
 use windlass_config::Config;
-use windlass_tool::artifact::write_artifact;
-use windlass_tool::compile::{Compilation, Configured, ExampleConsent, FieldDefault, configured};
-use windlass_tool::problem::{Problem, Severity};
 
 pub(super) fn run(arguments: &BuildArguments, handlers: &Handlers) -> Result<(), Failure> {
     let flags = flags([

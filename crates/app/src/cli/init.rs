@@ -12,7 +12,7 @@ use clap::builder::PossibleValue;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
-use windlass_tool::handler_file::{address_problem, arguments_of_address};
+use windlass_compile::handler_file::{address_problem, arguments_of_address};
 use windlass_tool::id::ToolId;
 use windlass_tool::template::escaped;
 

@@ -3,7 +3,7 @@
 use super::{SchemaArguments, SchemaName};
 use crate::failure::Failure;
 use crate::printer::Printer;
-use windlass_tool::published;
+use windlass_compile::published;
 
 pub(super) fn run(arguments: &SchemaArguments) -> Result<(), Failure> {
     let text = match arguments.name {

@@ -11,8 +11,8 @@ use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_compile::problem::Severity;
 use windlass_config::Config;
-use windlass_tool::problem::Severity;
 
 /// How well something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

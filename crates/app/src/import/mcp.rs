@@ -7,9 +7,9 @@ use super::words::{one_line, tool_id, unique};
 use super::{Code, Imported, LeftOut, ToolDirectory};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use windlass_compile::handler_file::DefinitionHash;
 use windlass_runtime::mcp::Offering;
 use windlass_tool::characters::is_unsafe_to_show;
-use windlass_tool::handler_file::DefinitionHash;
 
 /// Milliseconds of one call: servers reach over networks, and start programs.
 const TIMEOUT_MS: u64 = 30_000;

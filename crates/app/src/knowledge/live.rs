@@ -5,9 +5,9 @@ use super::{documents, operators_access};
 use crate::failure::Failure;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
+use windlass_compile::{Vocabularies, Vocabulary};
 use windlass_config::Config;
 use windlass_knowledge::{KnowledgeBase, Options, Stats};
-use windlass_tool::compile::{Vocabularies, Vocabulary};
 use windlass_tool::handler::{
     CapabilityFuture, Facets, GetRequest, Knowledge, KnowledgeError, KnowledgeReader, Record,
     SearchAnswer, SearchRequest,

@@ -2,8 +2,8 @@
 
 use crate::adapters;
 use serde_json::{Map, Value, json};
+use windlass_compile::handler_file::arguments_of_address;
 use windlass_runtime::prompt::Texts;
-use windlass_tool::handler_file::arguments_of_address;
 
 /// A file that is to be written, with `/` between folders.
 #[derive(Clone, Debug, PartialEq, Eq)]

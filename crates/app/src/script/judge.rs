@@ -9,9 +9,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use windlass_compile::{ScriptFlaw, ScriptJudge, ScriptSources, ScriptVerdict};
 use windlass_config::Config;
 use windlass_script::Verdict;
-use windlass_tool::compile::{ScriptFlaw, ScriptJudge, ScriptSources, ScriptVerdict};
 
 /// How long the engine may take for one handler, on a machine that has more to do.
 const PATIENCE: Duration = Duration::from_secs(10);

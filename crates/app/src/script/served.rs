@@ -4,11 +4,11 @@ use super::program;
 use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use windlass_compile::artifact::{Script, ScriptLoader};
 use windlass_config::Config;
 use windlass_runtime::worker::{
     ServedTool, Worker, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
 };
-use windlass_tool::artifact::{Script, ScriptLoader};
 use windlass_tool::handler::{Handler, Numbers};
 
 /// How long a script may go on after its caller has left. An engine that can stop it stops it sooner.

@@ -4,8 +4,8 @@ use crate::documents::{Block, blocks_in, documents};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use windlass_tool::compile::{Source, compile};
-use windlass_tool::handler_file::Permissions;
+use windlass_compile::handler_file::Permissions;
+use windlass_compile::{Source, compile};
 use windlass_tool::id::ToolId;
 
 /// The id of a block that is a whole `schema.json`.

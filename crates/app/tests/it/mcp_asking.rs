@@ -7,7 +7,7 @@ use crate::support::program::{Running, command, example};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
-use windlass_tool::handler_file::DefinitionHash;
+use windlass_compile::handler_file::DefinitionHash;
 
 /// A server with two tools of an MCP server, `look` and `order`, and a model that calls them with the user's words.
 struct Scene {

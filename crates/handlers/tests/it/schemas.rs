@@ -4,9 +4,9 @@ use crate::bench::{schema, tool_file};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use windlass_tool::compile::{Source, builtin, compile, compile_embedded};
-use windlass_tool::handler_file::Permissions;
-use windlass_tool::problem::Severity;
+use windlass_compile::handler_file::Permissions;
+use windlass_compile::problem::Severity;
+use windlass_compile::{Source, builtin, compile, compile_embedded};
 use windlass_tool::validate::Validator;
 
 const TOOLS: [&str; 23] = [

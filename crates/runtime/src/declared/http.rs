@@ -3,15 +3,15 @@
 use super::pieces::fetch_in_pieces;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use windlass_compile::handler_file::{
+    Answered, Filling, HttpHandler, HttpTemplate, Rendered, Unrenderable, unanswered,
+};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     ConnectionError, Context, Execution, Failure, FetchError, Finding, Handler, Http, HttpAnswer,
     HttpRequest, IDEMPOTENCY_KEY, Invocation, Lookup, LookupInvocation, OutcomeLookup, Placement,
     Redirects, downstream_key,
-};
-use windlass_tool::handler_file::{
-    Answered, Filling, HttpHandler, HttpTemplate, Rendered, Unrenderable, unanswered,
 };
 use windlass_tool::sensitive::Sensitive;
 

@@ -17,11 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_tool::artifact::{DeclaredTool, FileLoader};
-use windlass_tool::handler::{Handler, Http};
-use windlass_tool::handler_file::{
+use windlass_compile::artifact::{DeclaredTool, FileLoader};
+use windlass_compile::handler_file::{
     BoundSecret, HandlerFile, HttpHandler, ProcessHandler, may_go_to,
 };
+use windlass_tool::handler::{Handler, Http};
 use windlass_tool::id::ToolId;
 use windlass_tool::sensitive::Sensitive;
 

@@ -2,8 +2,8 @@
 //! one is the answer. An unfinished stream of pieces is no answer. The separation of pieces is `tool`'s.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use windlass_compile::handler_file::PieceReader;
 use windlass_tool::handler::{AnswerWatcher, Context, FetchError, Http, HttpAnswer, HttpRequest};
-use windlass_tool::handler_file::PieceReader;
 
 /// Shows the pieces of one answer.
 struct Pieces {

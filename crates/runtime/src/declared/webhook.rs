@@ -6,6 +6,7 @@ use super::signature::SigningKey;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
+use windlass_compile::handler_file::{Webhook, status_failure, unanswered};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::handler::{
     Callback, CallbackRefused, Callbacks, Cause, Context, ContextForm, Execution, Failure,
@@ -13,7 +14,6 @@ use windlass_tool::handler::{
     IncompleteBody, Invocation, Loss, Placement, Redirects, Success, downstream_key, glance, mend,
     read_response,
 };
-use windlass_tool::handler_file::{Webhook, status_failure, unanswered};
 use windlass_tool::id::EffectId;
 
 pub(super) fn handler(file: Webhook, key: SigningKey, way: Arc<dyn Http>) -> Arc<dyn Handler> {

@@ -14,13 +14,13 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
+use windlass_compile::handler_file::McpHandler;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     Context, Execution, Failure, Handler, Invocation, Numbers, Placement, Report, Success,
     downstream_key,
 };
-use windlass_tool::handler_file::McpHandler;
 use windlass_tool::sensitive::Sensitive;
 
 pub(super) fn handler(

@@ -3,7 +3,7 @@
 
 use super::listing::{Listed, ListedTools};
 use std::collections::BTreeMap;
-use windlass_tool::handler_file::DefinitionHash;
+use windlass_compile::handler_file::DefinitionHash;
 
 /// Tools that one line names.
 const NAMED_MAX: usize = 20;

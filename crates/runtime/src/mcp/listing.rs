@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use tokio::time::Instant;
-use windlass_tool::handler_file::DefinitionHash;
+use windlass_compile::handler_file::DefinitionHash;
 
 /// Tools that are read of one server, and the pages that they come in.
 const TOOLS_MAX: usize = 10_000;

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_tool::handler_file::BoundSecret;
+use windlass_compile::handler_file::BoundSecret;
 use windlass_tool::sensitive::Sensitive;
 
 /// Where a server is, and how much it may take.

@@ -14,12 +14,12 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
+use windlass_compile::handler_file::McpResourceHandler;
 use windlass_tool::arguments::Arguments;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     ContentPart, Context, Execution, Failure, Handler, Invocation, Placement, Success,
 };
-use windlass_tool::handler_file::McpResourceHandler;
 
 /// Resources or prompts that a list names; that there are more is said.
 const LISTED_MAX: usize = 500;

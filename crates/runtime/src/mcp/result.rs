@@ -6,10 +6,10 @@ use super::message::{is_not_carried_out, object};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use windlass_compile::handler_file::{status_failure, unanswered};
 use windlass_tool::characters::steers;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{Cause, ContentPart, Failure, FetchError, Report, Success};
-use windlass_tool::handler_file::{status_failure, unanswered};
 
 /// Characters of a server's own words about a failure.
 const WORDS_MAX: usize = 2_000;

@@ -22,11 +22,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Failure, Handler, Http, Numbers, Report};
-use windlass_tool::handler_file::{
+use windlass_compile::handler_file::{
     DefinitionHash, McpHandler, McpResourceHandler, may_go_to, numbers_of,
 };
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{Failure, Handler, Http, Numbers, Report};
 use windlass_tool::id::ClientId;
 use windlass_tool::sensitive::Sensitive;
 

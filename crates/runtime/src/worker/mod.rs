@@ -21,12 +21,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use windlass_compile::program::ProgramFile;
 use windlass_tool::error::FailureKind;
 use windlass_tool::handler::{
     ContextForm, Execution, Handler, HandlerResult, Invocation, Numbers, Placement,
 };
 use windlass_tool::id::ToolId;
-use windlass_tool::program::ProgramFile;
 use windlass_tool::sensitive::Sensitive;
 pub use wire::RpcError;
 

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
-use windlass_tool::program::changed_file;
+use windlass_compile::program::changed_file;
 use windlass_tool::sensitive::Sensitive;
 
 /// A running process. It is killed, with its group, when this is dropped.

@@ -43,7 +43,7 @@ impl Condition {
     }
 
     /// The arguments that the condition reads and a call may leave out.
-    pub(crate) fn may_be_missing(&self, parameters: &Value) -> Vec<String> {
+    pub fn may_be_missing(&self, parameters: &Value) -> Vec<String> {
         let mut missing = Vec::new();
         self.places(|place| {
             let Place::Argument(names) = place else {

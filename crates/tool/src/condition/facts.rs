@@ -160,7 +160,7 @@ impl Values {
     }
 
     /// The names and the kind of each value, for checking conditions.
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = (&str, &'static str)> {
+    pub fn kinds(&self) -> impl Iterator<Item = (&str, &'static str)> {
         self.0.iter().map(|(name, value)| {
             let kind = match value {
                 Value::Array(items) if items.iter().all(Value::is_string) => "texts",

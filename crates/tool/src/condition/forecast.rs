@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 /// The outcome of a condition as far as it is known before there is a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Forecast {
+pub enum Forecast {
     /// The outcome, for all values of the open facts.
     Known(bool),
     Unjudged(Unjudged),
@@ -18,15 +18,15 @@ pub(crate) enum Forecast {
 
 /// The facts that are open besides the user's id, the tenant and the time, which always are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OpenFacts {
-    pub(crate) mode: bool,
+pub struct OpenFacts {
+    pub mode: bool,
     /// The user may have more roles than those of the facts.
-    pub(crate) roles: bool,
+    pub roles: bool,
 }
 
 impl Condition {
     /// The condition's outcome over these facts, some of which are open.
-    pub(crate) fn forecast(&self, facts: &Facts<'_>, open: OpenFacts) -> Forecast {
+    pub fn forecast(&self, facts: &Facts<'_>, open: OpenFacts) -> Forecast {
         Forecaster { facts, open }.node(&self.root)
     }
 }

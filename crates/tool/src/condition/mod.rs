@@ -18,7 +18,7 @@ pub use facts::{
     Facts, Given, LIST_ITEMS_MAX, LocalClock, Moment, NotAValue, TEXT_CHARACTERS_MAX, VALUES_MAX,
     Values, is_value_name,
 };
-pub(crate) use forecast::{Forecast, OpenFacts};
+pub use forecast::{Forecast, OpenFacts};
 pub use judge::Unjudged;
 
 use crate::reference;

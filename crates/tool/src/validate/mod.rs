@@ -217,19 +217,19 @@ fn build_within(
 }
 
 /// The violations of a schema against the meta-schema.
-pub(crate) fn meta_violations(schema: &Value) -> Vec<Violation> {
+pub fn meta_violations(schema: &Value) -> Vec<Violation> {
     let meta = jsonschema::draft202012::meta::validator();
     explain::violations(&Value::Null, meta.iter_errors(schema))
 }
 
 /// The most bytes of one compiled pattern.
-pub(crate) const PATTERN_BYTES_MAX: usize = 10 * 1024 * 1024;
+pub const PATTERN_BYTES_MAX: usize = 10 * 1024 * 1024;
 /// The fewest bytes that a pattern counts as.
 const PATTERN_BYTES_MIN: usize = 10 * 1024;
 
 /// Why a pattern cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadPattern {
+pub enum BadPattern {
     #[error("it looks around or refers back")]
     LooksAround,
     #[error("it is no regular expression")]
@@ -239,7 +239,7 @@ pub(crate) enum BadPattern {
 }
 
 /// The approximate size of a pattern, compiled for the engine that runs in linear time: at most twice its real size.
-pub(crate) fn pattern_bytes(pattern: &str, bytes_max: usize) -> Result<usize, BadPattern> {
+pub fn pattern_bytes(pattern: &str, bytes_max: usize) -> Result<usize, BadPattern> {
     const BEYOND: [&str; 4] = ["(?=", "(?!", "(?<=", "(?<!"];
     let schema = serde_json::json!({ "pattern": pattern });
     let mut bytes = PATTERN_BYTES_MIN.min(bytes_max);

@@ -16,10 +16,10 @@ use crate::toolbox::{ARTIFACT_FILE, Handlers};
 pub(super) use node::node_tools;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use windlass_compile::problem::{Problem, Severity};
+use windlass_compile::{Builtin, Source, Vocabularies, builtin, compile};
 use windlass_config::Config;
-use windlass_tool::compile::{Builtin, Source, Vocabularies, builtin, compile};
 use windlass_tool::id::ToolId;
-use windlass_tool::problem::{Problem, Severity};
 
 /// The largest description that is read. The largest public ones have some 10 MiB.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;

@@ -9,9 +9,9 @@ use crate::project;
 use crate::toolbox::ARTIFACT_FILE;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use windlass_compile::problem::Severity;
+use windlass_compile::{Builtin, Source, Vocabularies, compile};
 use windlass_config::Config;
-use windlass_tool::compile::{Builtin, Source, Vocabularies, compile};
-use windlass_tool::problem::Severity;
 
 /// Files of a tool's directory in a Node project that are files of the tool here, besides its code.
 const TAKEN: [&str; 4] = ["schema.json", "guide.md", "doc_summary.md", "doc.md"];

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use windlass_compile::artifact::{DeclaredTool, FileLoader, Loaders};
+use windlass_compile::handler_file::{Filling, HandlerFile, HttpHandler, Permissions, Rendered};
+use windlass_compile::problem::Severity;
+use windlass_compile::{Builtin, Source, Vocabularies, compile};
 use windlass_tool::arguments::Arguments;
-use windlass_tool::artifact::{DeclaredTool, FileLoader, Loaders};
-use windlass_tool::compile::{Builtin, Source, Vocabularies, compile};
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::handler_file::{Filling, HandlerFile, HttpHandler, Permissions, Rendered};
-use windlass_tool::problem::Severity;
 use windlass_tool::validate::Validator;
 
 /// The outcome of one call.

@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_compile::artifact::Loaders;
+use windlass_compile::handler_file::{BoundSecret, DefinitionHash, Permissions};
+use windlass_compile::{Compilation, Source, compile};
 use windlass_runtime::declared::DeclaredHandlers;
 use windlass_runtime::direct::{DirectRequest, DirectSession};
 use windlass_runtime::fetch::SystemResolver;
@@ -15,9 +18,6 @@ use windlass_runtime::mcp::{
     McpAddress, McpLimits, McpPlace, McpProgram, McpServers, McpSettings, McpSurroundings,
 };
 use windlass_runtime::worker::WorkerLimits;
-use windlass_tool::artifact::Loaders;
-use windlass_tool::compile::{Compilation, Source, compile};
-use windlass_tool::handler_file::{BoundSecret, DefinitionHash, Permissions};
 use windlass_tool::id::ClientId;
 use windlass_tool::kind::Mode;
 use windlass_tool::registry::Registry;

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use windlass_compile::artifact::{Script, ScriptLoader};
+use windlass_compile::{ScriptJudge, ScriptSources, ScriptVerdict};
 use windlass_driver::DirectLedger;
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::fetch::{Endpoint, FetchLimits, Fetcher, Places, SystemResolver, WayOut};
@@ -19,8 +21,6 @@ use windlass_session::model::{
 };
 use windlass_session::session::SessionConfig;
 use windlass_store::{Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits, StoreSettings};
-use windlass_tool::artifact::{Script, ScriptLoader};
-use windlass_tool::compile::{ScriptJudge, ScriptSources, ScriptVerdict};
 use windlass_tool::handler::{
     Block, Blocks, BlocksUnavailable, Capabilities, CapabilityFuture, Execution, Facets,
     GetRequest, Handler, Http, Knowledge, KnowledgeError, Numbers, Record, SearchAnswer,

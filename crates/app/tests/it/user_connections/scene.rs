@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::thread;
-use windlass_tool::handler_file::DefinitionHash;
+use windlass_compile::handler_file::DefinitionHash;
 
 /// Two tools that show a user's orders, a request and a script, and the shop that has them.
 pub(super) struct Scene {
