@@ -1,6 +1,7 @@
 //! This project's tools for programs that speak the Model Context Protocol. Answers messages, whichever way they come; calls go the one
 //! path to a handler, as sessions of one turn. Knows no socket, and no rule about effects.
 
+mod approvals;
 mod asking;
 mod calls;
 mod lists;
