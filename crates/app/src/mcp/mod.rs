@@ -137,6 +137,20 @@ impl McpHost {
         request: &Request,
     ) -> Option<Result<Value, Failure>> {
         let revision = exchange.revision;
+        let answered = self.answer_as_it_is(peer, exchange, request).await?;
+        Some(answered.map(|result| match revision {
+            Revision::Stateless => signed(result),
+            Revision::Handshake => result,
+        }))
+    }
+
+    async fn answer_as_it_is(
+        &self,
+        peer: &Peer,
+        exchange: Exchange,
+        request: &Request,
+    ) -> Option<Result<Value, Failure>> {
+        let revision = exchange.revision;
         Some(match request.method.as_str() {
             "tools/call" => return self.call(peer, exchange, request).await.transpose(),
             "tools/list" => self.list_tools(peer, revision, &request.params),
@@ -158,7 +172,6 @@ impl McpHost {
             "supportedVersions": versions,
             "capabilities": capabilities(),
             "instructions": INSTRUCTIONS,
-            "_meta": {"io.modelcontextprotocol/serverInfo": server_info()},
         }));
         Revision::Stateless.cacheable(result, self.list_ttl_ms)
     }
@@ -197,6 +210,18 @@ pub(crate) fn unsupported(requested: &str) -> Failure {
 
 fn capabilities() -> Value {
     json!({"tools": {}, "prompts": {}, "resources": {}})
+}
+
+/// A result of the stateless revision, which says whose it is.
+fn signed(mut result: Value) -> Value {
+    if let Some(result) = result.as_object_mut() {
+        let meta = result.entry("_meta").or_insert_with(|| json!({}));
+        if let Some(meta) = meta.as_object_mut() {
+            let name = "io.modelcontextprotocol/serverInfo".to_owned();
+            meta.insert(name, server_info());
+        }
+    }
+    result
 }
 
 fn server_info() -> Value {

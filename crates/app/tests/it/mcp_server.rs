@@ -171,6 +171,10 @@ async fn a_client_without_sessions_discovers_lists_and_calls() {
     assert_eq!(discovered["resultType"], "complete");
     assert_eq!(discovered["supportedVersions"][0], STATELESS);
     let listed = scene.ask("tools/list", json!({}))["result"].clone();
+    for result in [&discovered, &listed] {
+        let info = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
+        assert_eq!(info["name"], "windlass", "{result}");
+    }
     assert_eq!(listed["tools"][0]["name"], "change");
     assert_eq!(listed["tools"][0]["annotations"]["readOnlyHint"], false);
     assert_eq!(listed["tools"][0]["inputSchema"]["type"], "object");
