@@ -37,7 +37,7 @@ pub(super) enum Way {
 impl McpHost {
     /// How a person is asked about a call of this client. The operator may have ruled that the page alone asks.
     pub(super) fn way(&self, peer: &Peer, exchange: &Exchange) -> Way {
-        let Elicitation { form, url } = exchange.elicitation;
+        let Elicitation { form, url } = exchange.client.elicitation;
         match (&peer.page, self.approvals) {
             (_, ApprovalPlace::Client) if form => Way::Form,
             (Some(page), _) if url => Way::Url(page.clone()),
@@ -215,13 +215,18 @@ impl McpHost {
             let way = self.way(call.peer, &call.exchange);
             return Box::pin(self.ask(call, place, newer.question.number, way)).await;
         }
+        if response.meta.preliminary && call.tool.runs_in_background() {
+            // The task runs: the call itself gets its handle, or waits for its end.
+            let asked = Some((place.conversation_id, open.question.number));
+            return Box::pin(self.run(Called { asked, ..call })).await;
+        }
         self.chat.told_remote(&place, open.question.number).await;
         let told = project(&response, call.is_external(), self.told_characters_max);
         let answer = RemoteAnswer {
             response,
             told: Some(told),
         };
-        Ok(Some(self.shown(&call, &answer).await))
+        self.answered(&call, &answer).await.map(Some)
     }
 
     /// Whether a person has answered on the page, within a time.

@@ -4,7 +4,7 @@ use super::approvals::Way;
 use super::asking::REQUEST;
 use super::message::Request;
 use super::reply::{
-    Failure, Revision, called, failed, members, notification, picture, picture_link,
+    Declared, Failure, Revision, called, failed, members, notification, picture, picture_link,
 };
 use super::state::{Refused, digest};
 use super::{Exchange, McpHost, Peer};
@@ -56,6 +56,11 @@ pub(super) struct Called<'a> {
 impl Called<'_> {
     pub(super) fn is_external(&self) -> bool {
         self.tool.reach == Reach::External
+    }
+
+    /// Whether the client takes the handle of a task.
+    pub(super) fn takes_tasks(&self) -> bool {
+        self.exchange.client.tasks && self.tool.runs_in_background()
     }
 
     pub(super) fn revision(&self) -> Revision {
@@ -133,6 +138,7 @@ impl McpHost {
             can_ask: !matches!(way, Way::Told(None)),
             rules: self.rules,
             progress,
+            takes_tasks: call.takes_tasks(),
         };
         let left = call.exchange.left.clone();
         let ended = self
@@ -145,21 +151,42 @@ impl McpHost {
         };
         match end {
             RemoteEnd::GivenUp => Ok(None),
-            RemoteEnd::Answered(answer) => Ok(Some(self.shown(&call, &answer).await)),
+            RemoteEnd::Answered(answer) => self.answered(&call, &answer).await.map(Some),
             RemoteEnd::Asked { question, .. } => {
                 self.ask(call, place, question.question, way).await
             }
         }
     }
 
+    /// The outcome of a call, or the handle of the task that it has begun.
+    pub(super) async fn answered(
+        &self,
+        call: &Called<'_>,
+        answer: &RemoteAnswer,
+    ) -> Result<Value, Failure> {
+        let task = answer.response.meta.background_task_id.as_deref();
+        if let Some(id) = task.filter(|_| call.takes_tasks()) {
+            return self.handle_of(call.peer, id).await;
+        }
+        let declared = Declared::by(&call.tool);
+        let revision = call.revision();
+        Ok(self.shown(call.peer, revision, declared, answer).await)
+    }
+
     /// The outcome of a call. Pictures that are kept here come with it, as far as a message may hold them: the client may be unable to
     /// fetch them.
-    pub(super) async fn shown(&self, call: &Called<'_>, answer: &RemoteAnswer) -> Value {
+    pub(super) async fn shown(
+        &self,
+        peer: &Peer,
+        revision: Revision,
+        declared: Declared<'_>,
+        answer: &RemoteAnswer,
+    ) -> Value {
         let parts = match &answer.response.outcome {
             Outcome::Success { content, .. } => content.as_slice(),
             Outcome::Failure(_) => &[],
         };
-        let reader = self.reader(&call.peer.caller);
+        let reader = self.reader(&peer.caller);
         let limits = self.chat.picture_limits;
         let mut room = limits.bytes_max;
         let mut pictures = Vec::new();
@@ -177,12 +204,12 @@ impl McpHost {
                     picture(mime_type, &STANDARD.encode_to_string(bytes))
                 }
                 None => {
-                    let origin = call.peer.page.as_deref().filter(|_| url.starts_with('/'));
+                    let origin = peer.page.as_deref().filter(|_| url.starts_with('/'));
                     picture_link(mime_type, &format!("{}{url}", origin.unwrap_or_default()))
                 }
             });
         }
-        called(call.revision(), answer, &call.tool, pictures)
+        called(revision, answer, declared, pictures)
     }
 }
 

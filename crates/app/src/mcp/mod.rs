@@ -10,6 +10,7 @@ pub(crate) mod reply;
 mod sessions;
 mod state;
 pub(crate) mod stdio;
+mod tasks;
 
 pub(crate) use asking::{ShownRequest, shown_request};
 pub(crate) use sessions::{Leaving, McpSession, OpenRequests, SessionLimits, Sessions};
@@ -17,7 +18,7 @@ pub(crate) use sessions::{Leaving, McpSession, OpenRequests, SessionLimits, Sess
 use crate::chat::ChatHost;
 use crate::chat::remote::RemoteRules;
 use crate::knowledge::LiveKnowledge;
-use message::{Elicitation, HANDSHAKES, Request, STATELESS};
+use message::{ClientCapabilities, HANDSHAKES, Request, STATELESS, TASKS};
 use reply::{Failure, METHOD_NOT_FOUND, Revision, members};
 use serde_json::{Map, Value, json};
 use state::States;
@@ -46,6 +47,8 @@ pub(crate) struct McpHost {
     rules: RemoteRules,
     approvals: ApprovalPlace,
     list_ttl_ms: u64,
+    /// For how long a task is kept after its end.
+    task_ms: u64,
     /// Characters of a result that a model is to read.
     told_characters_max: usize,
     pub(crate) message_bytes_max: usize,
@@ -68,8 +71,8 @@ pub(crate) struct Peer {
 /// How a request is answered.
 pub(crate) struct Exchange {
     pub(crate) revision: Revision,
-    /// The ways in which the client can ask its user about this request.
-    pub(crate) elicitation: Elicitation,
+    /// What the client can do for this request.
+    pub(crate) client: ClientCapabilities,
     /// The way out for notifications that belong to the request, and for this server's own requests.
     pub(crate) outlet: mpsc::Sender<Value>,
     /// The session of a client that began with a handshake.
@@ -97,6 +100,10 @@ impl McpHost {
                 assumes_external_content: settings.assume_external_content,
             },
             approvals: settings.approvals,
+            task_ms: {
+                let limits = config.store.limits(&config.shares, &config.tasks);
+                limits.task_ms.max(limits.effect_ms)
+            },
             list_ttl_ms: settings.list_seconds.get().saturating_mul(1_000),
             message_bytes_max: settings.message_bytes_max.count(),
             resource: settings
@@ -159,6 +166,10 @@ impl McpHost {
             "resources/list" => self.list_resources(peer, revision, &request.params),
             "resources/templates/list" => self.list_templates(revision, &request.params),
             "resources/read" => self.read_resource(peer, revision, &request.params).await,
+            "tasks/get" | "tasks/update" | "tasks/cancel" if revision == Revision::Stateless => {
+                let takes_tasks = exchange.client.tasks;
+                self.task(peer, takes_tasks, request).await
+            }
             // The revision without sessions has given it up.
             "ping" if revision == Revision::Handshake => Ok(revision.complete(Map::new())),
             "server/discover" if revision == Revision::Stateless => Ok(self.discovered()),
@@ -170,7 +181,9 @@ impl McpHost {
         let versions: Vec<&str> = [STATELESS].into_iter().chain(HANDSHAKES).collect();
         let result = members(json!({
             "supportedVersions": versions,
-            "capabilities": capabilities(),
+            "capabilities": {
+                "tools": {}, "prompts": {}, "resources": {}, "extensions": {TASKS: {}},
+            },
             "instructions": INSTRUCTIONS,
         }));
         Revision::Stateless.cacheable(result, self.list_ttl_ms)

@@ -1,7 +1,7 @@
 //! The answer to one request of an MCP client, as one object or as a stream. Knows statuses and streams; the host answers.
 
 use super::{empty, failed, json};
-use crate::mcp::reply::{Failure, METHOD_NOT_FOUND, Revision, result};
+use crate::mcp::reply::{Failure, METHOD_NOT_FOUND, MISSING_CAPABILITY, Revision, result};
 use crate::mcp::{Exchange, Leaving, McpHost, Peer, message::Request as McpRequest};
 use axum::body::Body;
 use bytes::Bytes;
@@ -65,6 +65,7 @@ pub(super) async fn whole(
         Ok(Some((message, code))) => {
             let status = match code {
                 Some(METHOD_NOT_FOUND) if is_stateless => StatusCode::NOT_FOUND,
+                Some(MISSING_CAPABILITY) => StatusCode::BAD_REQUEST,
                 _ => StatusCode::OK,
             };
             json(status, &message)

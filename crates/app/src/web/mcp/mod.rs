@@ -18,7 +18,9 @@ use super::peer::Peer as Address;
 use super::voice::later;
 use super::{ServerState, exceeded};
 use crate::access::{Identified, Means, Purpose, Refused, Showing};
-use crate::mcp::message::{Elicitation, Message, Notification, Request as McpRequest};
+use crate::mcp::message::{
+    ClientCapabilities, Elicitation, Message, Notification, Request as McpRequest,
+};
 use crate::mcp::reply::{Failure, INTERNAL_ERROR, INVALID_REQUEST, Revision, result};
 use crate::mcp::{Exchange, Leaving, McpHost, McpSession, Peer, agreed, initialized, message};
 use answering::{Running, streamed, whole};
@@ -302,13 +304,13 @@ async fn take_request(
     };
     let is_stateless = request.meta.version.is_some() || header == Some(message::STATELESS);
     if is_stateless {
-        let elicitation = match headers::check(&head.headers, header, &request) {
-            Ok(elicitation) => elicitation,
+        let client = match headers::check(&head.headers, header, &request) {
+            Ok(client) => client,
             Err(failure) => return failed(StatusCode::BAD_REQUEST, &failure, Some(&request)),
         };
         let wanted = Wanted {
             revision: Revision::Stateless,
-            elicitation,
+            client,
             session: None,
             request,
         };
@@ -324,9 +326,9 @@ async fn take_request(
     let wanted = Wanted {
         revision: Revision::Handshake,
         // Requests of this server to the client go out on the stream.
-        elicitation: match headers::takes_events(&head.headers) {
-            true => session.elicitation,
-            false => Elicitation::default(),
+        client: match headers::takes_events(&head.headers) {
+            true => session.elicitation.into(),
+            false => ClientCapabilities::default(),
         },
         session: Some(session),
         request,
@@ -361,7 +363,7 @@ fn begin_session(host: &McpHost, peer: &Peer, request: &McpRequest) -> Response<
 /// A request that is to be answered.
 struct Wanted {
     revision: Revision,
-    elicitation: Elicitation,
+    client: ClientCapabilities,
     session: Option<Arc<McpSession>>,
     request: McpRequest,
 }
@@ -401,7 +403,7 @@ async fn answer(host: &Arc<McpHost>, peer: Peer, head: &Parts, wanted: Wanted) -
         peer,
         exchange: Exchange {
             revision: wanted.revision,
-            elicitation: wanted.elicitation,
+            client: wanted.client,
             outlet,
             session: wanted.session,
             left,
