@@ -21,6 +21,16 @@ const SCENARIO_MS = 60_000;
 /** A red picture of one pixel. */
 const DOT = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC';
 
+/** Answers each call after so many seconds. */
+const SLOW_WORKER = `import { createInterface } from 'node:readline';
+createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (method !== 'execute') return;
+  const answer = () => console.log(JSON.stringify({ id, result: { ok: true, data: 'computed' } }));
+  setTimeout(answer, params.args.seconds * 1_000);
+});
+`;
+
 const APPLIES = undefined;
 const OTHER_CONTENT = 'wants a kind of content that no result or prompt here has';
 const OTHER_ADDRESSES = 'wants resources under addresses of its own; here they are the records of the knowledge base';
@@ -31,6 +41,7 @@ const OWN_APPROVALS = 'wants a tool that asks its client for anything it likes; 
 const DISCOVERS = 'wants a client that finds the authorization server by itself; here the configuration names it, with client id and scopes';
 const OTHER_GRANTS = 'tests a grant or a proof that connections do not use';
 const OTHER_SERVER = 'tests an extension that is not spoken here';
+const ASKING_TASKS = 'wants a task that asks its client while it runs; here a person approves before there is a task';
 
 // By the beginning of a scenario's name, the longest first.
 const LEFT_OUT = {
@@ -63,7 +74,9 @@ const LEFT_OUT = {
     'prompts-get-embedded-resource': NO_ARGUMENTS,
     'prompts-get-with-image': OTHER_CONTENT,
     'http-custom-header-server-validation': 'wants a tool whose schema names headers',
-    'tasks-': OTHER_SERVER,
+    'tasks-mrtr-': ASKING_TASKS,
+    'tasks-required-task-error': 'wants a tool that no client without tasks can call; here such a client waits for the end',
+    'tasks-status-notifications': NOT_OFFERED,
     'sep-2640-': OTHER_SERVER,
   },
   client: {
@@ -88,6 +101,7 @@ const LEFT_OUT = {
 const CHECKS_LEFT_OUT = {
   'sep-2575-server-rejects-undeclared-capability': 'wants a tool that needs sampling of its client',
   'sep-2575-missing-capability-http-400': 'wants a tool that needs sampling of its client',
+  'sep-2663-tasks-get-status-failed': 'wants a tool that fails as the protocol does; here every failure of a tool is a result',
 };
 
 if (process.argv[2] === '--as-client') {
@@ -108,10 +122,10 @@ async function main() {
     for (const side of ['server', 'client']) {
       for (const { name, revisions } of known[side]) {
         const reason = whyLeftOut(side, name);
-        for (const revision of revisions.filter((revision) => REVISIONS.includes(revision))) {
+        for (const revision of tested(revisions)) {
           rows.push({ side, name, revision, ...(reason ? { reason } : run(folder, side, name, revision, server.url)) });
         }
-        if (!revisions.some((revision) => REVISIONS.includes(revision))) {
+        if (tested(revisions).length === 0) {
           rows.push({ side, name, revision: revisions.join(','), reason: reason ?? 'is of no revision that is tested here' });
         }
       }
@@ -157,13 +171,19 @@ function listed(folder) {
   return known;
 }
 
+/** The revisions in which a scenario is run. Extensions are those of the newest. */
+function tested(revisions) {
+  return revisions.includes('extension') ? REVISIONS.slice(-1) : revisions.filter((revision) => REVISIONS.includes(revision));
+}
+
 function whyLeftOut(side, name) {
   const beginnings = Object.entries(LEFT_OUT[side]).filter(([beginning]) => name.startsWith(beginning));
   return beginnings.sort(([one], [other]) => other.length - one.length)[0]?.[1];
 }
 
 function run(folder, side, name, revision, url) {
-  const about = ['--scenario', name, '--spec-version', revision];
+  // Extensions are of no revision, so that the suite leaves them out unless it is forced.
+  const about = ['--scenario', name, '--spec-version', revision, ...(side === 'server' ? ['--force'] : [])];
   const way =
     side === 'server'
       ? ['--url', url]
@@ -172,16 +192,20 @@ function run(folder, side, name, revision, url) {
   const warnings = /(\d+) warnings/.exec(stdout)?.[1] ?? '0';
   const checks = [...stripVTControlCharacters(stdout).matchAll(/\[(\S+)\s*\] FAILURE /g)].map(([, check]) => check);
   const but = checks.filter((check) => CHECKS_LEFT_OUT[check]);
-  const passed = status === 0 || (but.length > 0 && but.length === checks.length);
+  const isRun = !`${stdout}${stderr}`.includes('SKIPPED: scenario');
+  const passed = isRun && (status === 0 || (but.length > 0 && but.length === checks.length));
   return { passed, warnings, but, words: `${stdout}${stderr}` };
 }
 
 /** A project with the fixtures of the suite that a project can have, served. */
 async function serve(folder) {
-  const project = projectIn(folder, 'served', '[mcp_server]\nenabled = true\nassume_external_content = false\n');
+  const settings = '[mcp_server]\nenabled = true\nassume_external_content = false\n[handlers]\nprocesses = true\n';
+  const project = projectIn(folder, 'served', settings);
   const done = 'return { ok: true, data: "done" };';
   const asks = { sideEffects: 'writes', idempotent: false, requiresConfirmation: true };
   const message = { type: 'string', description: 'What the user reads' };
+  const takes = (properties) => ({ parameters: { type: 'object', additionalProperties: false, properties } });
+  const text = { type: 'string', maxLength: 100 };
   const fixtures = {
     test_simple_text: ['return { ok: true, data: "This is a simple text response for testing." };'],
     test_error_handling: ['throw new Error("This tool intentionally returns an error for testing");'],
@@ -198,9 +222,18 @@ async function serve(folder) {
       { ...asks, parameters: { type: 'object', additionalProperties: false, required: ['message'], properties: { message } } },
     ],
   };
+  const background = { behavior: 'background', sideEffects: 'read_only' };
+  Object.assign(fixtures, {
+    greet: ['return { ok: true, data: `Hello, ${args.args.name}!` };', takes({ name: text })],
+    failing_job: ['throw new Error("This job fails");', background],
+    // A task that asks is asked about before it begins.
+    confirm_delete: [done, { ...asks, ...takes({ filename: text }), behavior: 'background' }],
+  });
   for (const [name, [body, more]] of Object.entries(fixtures)) {
     writeTool(project, name, body, more);
   }
+  const seconds = { type: 'integer', minimum: 0, maximum: 60 };
+  writeWorker(project, 'slow_compute', SLOW_WORKER, { ...background, ...takes({ seconds, label: text }) });
   const running = await started(project);
   return { process: running.process, url: new URL('/mcp', running.url).href };
 }
@@ -224,6 +257,16 @@ function writeTool(project, name, body, more = {}) {
   writeFileSync(join(directory, 'schema.json'), JSON.stringify(schema));
   writeFileSync(join(directory, 'guide.md'), `# ${name}\n\nA fixture of the conformance suite.\n`);
   writeFileSync(join(directory, 'handler.js'), `export async function execute(args) { ${body} }\n`);
+}
+
+/** A tool whose handler is a process, because scripts have no timers. */
+function writeWorker(project, name, source, more) {
+  writeTool(project, name, '', more);
+  const directory = join(project, 'tools', name.replaceAll('_', '-'));
+  rmSync(join(directory, 'handler.js'));
+  writeFileSync(join(directory, 'worker.mjs'), source);
+  const handler = { kind: 'process', command: [process.execPath, 'worker.mjs'], concurrency: 16 };
+  writeFileSync(join(directory, 'handler.json'), JSON.stringify(handler));
 }
 
 async function started(project) {

@@ -3,7 +3,7 @@
 
 mod remote;
 
-pub use remote::{RemoteAnswer, RemoteEnd, RemoteRequest, call_remote};
+pub use remote::{RemoteAnswer, RemoteEnd, RemoteRequest, RunningTask, call_remote};
 
 use crate::call_driver::{BeginRequest, CallDriver, LegStart, Shared};
 use crate::journal::RecordedSession;
@@ -71,6 +71,8 @@ struct Place {
     beginner: Beginner,
     /// The last known entry of the conversation's log.
     after: EntryNumber,
+    /// Whether the end of a task is its answer.
+    waits_for_tasks: bool,
 }
 
 /// Runs one call in a session of its own and ends the session. Returns the response and all events.
@@ -116,14 +118,17 @@ impl DirectSession {
             },
             beginner: Beginner::default(),
             after: EntryNumber(0),
+            waits_for_tasks: true,
         };
         Self::open_in(request, place, events)
     }
 
     fn open_in(request: DirectRequest, place: Place, events: Option<Vec<SessionEvent>>) -> Self {
         let mut session = request.session;
-        // The caller waits for the end, however long that takes.
-        Arc::make_mut(&mut session.limits).result_wait_ms = LIMIT_MAX;
+        if place.waits_for_tasks {
+            // However long that takes.
+            Arc::make_mut(&mut session.limits).result_wait_ms = LIMIT_MAX;
+        }
         let calls = CallDriver::begin(BeginRequest {
             identity: SessionIdentity::of(request.client_id, &session),
             conversation: place.conversation,

@@ -17,15 +17,28 @@ use windlass_tool::registry::Tool;
 /// How often it is looked whether an attempt has ended that nobody here waits for.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
+/// An approved call, for whose outcome its program comes back.
+#[derive(Clone, Copy)]
+pub(super) struct ApprovedCall<'a> {
+    pub(super) number: QuestionNumber,
+    pub(super) tool: &'a Tool,
+    /// Whether a task that runs is an outcome.
+    pub(super) takes_tasks: bool,
+}
+
 impl ChatHost {
-    /// How an approved call ended; waits for that. `None` where the ledger has to judge the call: it was not approved, or it may have
+    /// How an approved call ended; waits for that, unless it is a task that its caller takes. `None` where the ledger has to judge the call: it was not approved, or it may have
     /// to be looked up or tried again.
     pub(super) async fn outcome_of_approval(
         &self,
         place: &ConversationRef,
-        number: QuestionNumber,
-        tool: &Tool,
+        approved: ApprovedCall<'_>,
     ) -> Result<Option<ToolResponse>, ChatRefusal> {
+        let ApprovedCall {
+            number,
+            tool,
+            takes_tasks,
+        } = approved;
         let given = self.outcome_in_memory(place, number).await;
         loop {
             let found = self.remote_question(place, number)?;
@@ -51,6 +64,9 @@ impl ChatHost {
                     return Ok(Some(self.response_of(&effect)));
                 }
                 EffectState::Running | EffectState::Unknown if !tool.repeatable => return Ok(None),
+                EffectState::Running if takes_tasks && effect.task.is_some() => {
+                    return Ok(Some(self.at_work(&effect)));
+                }
                 EffectState::Running if effect.is_accepted() => {
                     return Ok(Some(self.response_of(&effect)));
                 }
@@ -98,7 +114,20 @@ impl ChatHost {
         known.as_ref().map(|known| (*known.response).clone())
     }
 
-    fn response_of(&self, effect: &Effect) -> ToolResponse {
+    /// A task that runs.
+    fn at_work(&self, effect: &Effect) -> ToolResponse {
+        let outcome = Outcome::Success {
+            data: Some(json!({ "status": "accepted", "state": "running" }).into()),
+            content: Vec::new(),
+        };
+        let mut response = self.response_by_name(effect.tool.as_str(), outcome);
+        response.meta.preliminary = true;
+        response.meta.background_task_id = Some(effect.effect_id.as_str().into());
+        response
+    }
+
+    /// The answer of an effect that has ended, or of one that a service has accepted.
+    pub(crate) fn response_of(&self, effect: &Effect) -> ToolResponse {
         let receipt = effect.receipt.as_ref();
         let kept = receipt.and_then(|receipt| serde_json::from_str(receipt.expose()).ok());
         kept.unwrap_or_else(|| {

@@ -3,6 +3,7 @@
 //! again. Knows no protocol.
 
 use super::answers::{KnownKey, key_entry, known_key};
+use super::approved::ApprovedCall;
 use super::conversation::Message;
 use super::owner::ConversationOwner;
 use super::remote_keys::RunningKey;
@@ -56,6 +57,8 @@ pub(crate) struct RemoteCall {
     pub(crate) can_ask: bool,
     pub(crate) rules: RemoteRules,
     pub(crate) progress: Option<TellProgress>,
+    /// Whether a task is answered as soon as it runs.
+    pub(crate) takes_tasks: bool,
 }
 
 /// The configuration's rules for these calls.
@@ -99,7 +102,8 @@ impl ChatHost {
         }
     }
 
-    /// Runs a call to its end in its conversation, also where `left` says that nobody waits for it any more.
+    /// Runs a call to its end in its conversation, also where `left` says that nobody waits for it any more. A task that its caller takes
+    /// runs on after the answer.
     pub(crate) async fn call_remote(
         &self,
         signer: &ClientKey,
@@ -135,7 +139,14 @@ impl ChatHost {
             }
         }
         if let Some(number) = self.answered_request(&call, &reference, known.as_ref())? {
-            let told = self.end_of_approved(&reference, number, &call.tool);
+            let told = self.end_of_approved(
+                &reference,
+                ApprovedCall {
+                    number,
+                    tool: &call.tool,
+                    takes_tasks: call.takes_tasks,
+                },
+            );
             let end = tokio::select! {
                 end = told => end?,
                 _ = left.wait_for(|has_left| *has_left) => Some(RemoteEnd::GivenUp),
@@ -189,6 +200,7 @@ impl ChatHost {
                 && known.as_ref().is_some_and(is_quiet_since),
             has_external_content: call.rules.assumes_external_content && tool.writes(),
             progress: call.progress,
+            takes_tasks: call.takes_tasks,
         };
         let incoming = IncomingCall {
             id: None,
@@ -202,8 +214,14 @@ impl ChatHost {
                 () = validity.over() => {}
             }
         };
-        let end = call_remote(request, incoming, left).await;
-        drop((counted, running_key));
+        let (end, running) = call_remote(request, incoming, left).await;
+        match running {
+            Some(running) => drop(tokio::spawn(async move {
+                running.run().await;
+                drop((counted, running_key));
+            })),
+            None => drop((counted, running_key)),
+        }
         Ok((reference, end))
     }
 
@@ -234,18 +252,21 @@ impl ChatHost {
     async fn end_of_approved(
         &self,
         place: &ConversationRef,
-        number: QuestionNumber,
-        tool: &Tool,
+        approved: ApprovedCall<'_>,
     ) -> Result<Option<RemoteEnd>, ChatRefusal> {
-        let ended = self.outcome_of_approval(place, number, tool).await?;
+        let ended = self.outcome_of_approval(place, approved).await?;
         let Some(mut response) = ended else {
             return Ok(None);
         };
         response.intents.clear();
         response.meta.idempotent_cache_hit = true;
         let characters_max = self.limits.projection_characters_max;
-        let told = project(&response, tool.reach == Reach::External, characters_max);
-        self.told_remote(place, number).await;
+        let is_external = approved.tool.reach == Reach::External;
+        let told = project(&response, is_external, characters_max);
+        // The end of a task that runs is told later.
+        if !(approved.takes_tasks && response.meta.preliminary) {
+            self.told_remote(place, approved.number).await;
+        }
         Ok(Some(RemoteEnd::Answered(RemoteAnswer {
             response: Arc::new(response),
             told: Some(told),

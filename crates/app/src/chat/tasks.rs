@@ -1,12 +1,14 @@
 //! Tasks for their users: a list, one task, and stopping one. Knows the owner of a task; the ledger has its content.
 
 use super::owner::ConversationOwner;
+use super::remote::is_remote;
 use super::view::knows;
 use super::{ChatHost, ChatRefusal, unavailable};
 use crate::tasks::{cancel, task_json, whole_task_json};
 use serde_json::{Value, json};
 use windlass_runtime::caller::{Caller, is_proven_id};
-use windlass_store::{ConversationRef, Effect, WantedTasks};
+use windlass_store::command::Command;
+use windlass_store::{ConversationRef, Effect, EffectState, WantedTasks};
 use windlass_tool::handler::TaskCancel;
 use windlass_tool::id::{ConversationId, EffectId, UserId};
 
@@ -106,6 +108,63 @@ impl ChatHost {
         let cancelled = cancelled.map_err(unavailable)?;
         let (effect, outcome) = cancelled.ok_or(ChatRefusal::Unknown)?;
         Ok((task_json(&reference, &effect), outcome))
+    }
+
+    /// A task that a call of this caller's program has begun. A task of a conversation with a model is none for another program, also
+    /// where it is of the same user.
+    pub(crate) async fn remote_task(
+        &self,
+        caller: &Caller,
+        id: &EffectId,
+    ) -> Result<(ConversationRef, Effect), ChatRefusal> {
+        let found = self.own_remote_task(caller, id)?;
+        if found.1.state != EffectState::Running {
+            return Ok(found);
+        }
+        // A task of a dead process runs no more.
+        self.conversations.settle(&found.0).await;
+        self.own_remote_task(caller, id)
+    }
+
+    /// Has such a task stopped, if that is possible.
+    pub(crate) async fn cancel_remote_task(
+        &self,
+        caller: &Caller,
+        id: &EffectId,
+    ) -> Result<(), ChatRefusal> {
+        let (reference, effect) = self.own_remote_task(caller, id)?;
+        let cancelled = cancel(&*self.shared.ledger, reference, effect.effect_id).await;
+        cancelled.map_err(unavailable).map(drop)
+    }
+
+    /// The end of such a task was told, so that the same call is another one from now on.
+    pub(crate) async fn told_remote_task(&self, place: ConversationRef, effect: &Effect) {
+        if effect.is_heard {
+            return;
+        }
+        let heard = Command::Heard {
+            effects: vec![effect.effect_id.clone()],
+            questions: effect.newest_attempt().question.into_iter().collect(),
+        };
+        if let Err(error) = self.conversations.commit(place, vec![heard]).await {
+            // Then the same call is answered with it once more.
+            tracing::warn!(%error, "it is not stored that a program was told the end of a task");
+        }
+    }
+
+    fn own_remote_task(
+        &self,
+        caller: &Caller,
+        id: &EffectId,
+    ) -> Result<(ConversationRef, Effect), ChatRefusal> {
+        let found = self.shared.ledger.store().effect(&caller.tenant, id);
+        let found = found.map_err(unavailable)?;
+        let own = found.filter(|(of, effect)| {
+            effect.task.is_some()
+                && is_remote(&of.conversation_id)
+                && of.user_id == self.remote_place(caller, &of.conversation_id).user_id
+        });
+        own.ok_or(ChatRefusal::Unknown)
     }
 
     fn own_task(

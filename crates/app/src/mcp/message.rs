@@ -14,6 +14,8 @@ const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// The member by which a client names a change that it may ask for again.
 const KEY: &str = "dev.windlass/idempotency-key";
+/// The extension by which a call is answered with the handle of a task.
+pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// Bytes of an id, of a token of progress, and of a key.
 const NAME_BYTES_MAX: usize = 256;
@@ -61,10 +63,18 @@ pub(crate) enum RequestId {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Meta {
     pub(crate) version: Option<String>,
-    /// The ways in which the client can ask its user; `None` if it does not name its capabilities.
-    pub(crate) capabilities: Option<Elicitation>,
+    /// `None` if the client does not name its capabilities.
+    pub(crate) capabilities: Option<ClientCapabilities>,
     pub(crate) progress: Option<RequestId>,
     pub(crate) key: Option<String>,
+}
+
+/// What a client can do, as far as it concerns this server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClientCapabilities {
+    pub(crate) elicitation: Elicitation,
+    /// Whether it takes the handle of a task in place of a result.
+    pub(crate) tasks: bool,
 }
 
 /// In which ways a client can ask its user.
@@ -87,6 +97,28 @@ impl RequestId {
         match self {
             Self::Number(number) => (*number).into(),
             Self::Text(text) => text.as_str().into(),
+        }
+    }
+}
+
+impl ClientCapabilities {
+    /// Reads what a request of the stateless revision says of its client.
+    fn of(capabilities: &Value) -> Self {
+        let extensions = capabilities.get("extensions");
+        let tasks = extensions.and_then(|extensions| extensions.get(TASKS));
+        Self {
+            elicitation: Elicitation::of(capabilities),
+            tasks: tasks.is_some_and(Value::is_object),
+        }
+    }
+}
+
+impl From<Elicitation> for ClientCapabilities {
+    /// What a client with a handshake can do: it does not know the extension.
+    fn from(elicitation: Elicitation) -> Self {
+        Self {
+            elicitation,
+            tasks: false,
         }
     }
 }
@@ -131,7 +163,7 @@ impl Meta {
         };
         let capabilities = match meta.get(CAPABILITIES) {
             None => None,
-            Some(capabilities @ Value::Object(_)) => Some(Elicitation::of(capabilities)),
+            Some(capabilities @ Value::Object(_)) => Some(ClientCapabilities::of(capabilities)),
             Some(_) => return Err("the client's capabilities in _meta are no object"),
         };
         let key = match meta.get(KEY) {
@@ -151,12 +183,12 @@ impl Meta {
 }
 
 impl Request {
-    /// The ways in which the client of a stateless request can ask its user. Each such request has to name its client's capabilities.
+    /// What the client of a stateless request can do. Each such request has to name its client's capabilities.
     ///
     /// # Errors
     ///
     /// The answer to a client that does not name them.
-    pub(crate) fn declared(&self) -> Result<Elicitation, Failure> {
+    pub(crate) fn declared(&self) -> Result<ClientCapabilities, Failure> {
         self.meta.capabilities.ok_or_else(|| {
             Failure::params("_meta has to name io.modelcontextprotocol/clientCapabilities")
         })
@@ -326,6 +358,31 @@ mod tests {
             ),
         ] {
             check(text, expected);
+        }
+    }
+
+    #[test]
+    fn a_client_says_whether_it_takes_tasks() {
+        for (capabilities, expected) in [
+            (r#"{}"#, false),
+            (r#"{"tasks":{}}"#, false),
+            (r#"{"extensions":{}}"#, false),
+            (r#"{"extensions":[]}"#, false),
+            (
+                r#"{"extensions":{"io.modelcontextprotocol/tasks":true}}"#,
+                false,
+            ),
+            (
+                r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
+                true,
+            ),
+        ] {
+            let value: Value = serde_json::from_str(capabilities).unwrap();
+            assert_eq!(
+                ClientCapabilities::of(&value).tasks,
+                expected,
+                "{capabilities}"
+            );
         }
     }
 

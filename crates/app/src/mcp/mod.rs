@@ -1,6 +1,7 @@
 //! This project's tools for programs that speak the Model Context Protocol. Answers messages, whichever way they come; calls go the one
 //! path to a handler, as sessions of one turn. Knows no socket, and no rule about effects.
 
+mod approvals;
 mod asking;
 mod calls;
 mod lists;
@@ -9,6 +10,7 @@ pub(crate) mod reply;
 mod sessions;
 mod state;
 pub(crate) mod stdio;
+mod tasks;
 
 pub(crate) use asking::{ShownRequest, shown_request};
 pub(crate) use sessions::{Leaving, McpSession, OpenRequests, SessionLimits, Sessions};
@@ -16,7 +18,7 @@ pub(crate) use sessions::{Leaving, McpSession, OpenRequests, SessionLimits, Sess
 use crate::chat::ChatHost;
 use crate::chat::remote::RemoteRules;
 use crate::knowledge::LiveKnowledge;
-use message::{Elicitation, HANDSHAKES, Request, STATELESS};
+use message::{ClientCapabilities, HANDSHAKES, Request, STATELESS, TASKS};
 use reply::{Failure, METHOD_NOT_FOUND, Revision, members};
 use serde_json::{Map, Value, json};
 use state::States;
@@ -45,6 +47,8 @@ pub(crate) struct McpHost {
     rules: RemoteRules,
     approvals: ApprovalPlace,
     list_ttl_ms: u64,
+    /// For how long a task is kept after its end.
+    task_ms: u64,
     /// Characters of a result that a model is to read.
     told_characters_max: usize,
     pub(crate) message_bytes_max: usize,
@@ -67,8 +71,8 @@ pub(crate) struct Peer {
 /// How a request is answered.
 pub(crate) struct Exchange {
     pub(crate) revision: Revision,
-    /// The ways in which the client can ask its user about this request.
-    pub(crate) elicitation: Elicitation,
+    /// What the client can do for this request.
+    pub(crate) client: ClientCapabilities,
     /// The way out for notifications that belong to the request, and for this server's own requests.
     pub(crate) outlet: mpsc::Sender<Value>,
     /// The session of a client that began with a handshake.
@@ -96,6 +100,10 @@ impl McpHost {
                 assumes_external_content: settings.assume_external_content,
             },
             approvals: settings.approvals,
+            task_ms: {
+                let limits = config.store.limits(&config.shares, &config.tasks);
+                limits.task_ms.max(limits.effect_ms)
+            },
             list_ttl_ms: settings.list_seconds.get().saturating_mul(1_000),
             message_bytes_max: settings.message_bytes_max.count(),
             resource: settings
@@ -136,6 +144,20 @@ impl McpHost {
         request: &Request,
     ) -> Option<Result<Value, Failure>> {
         let revision = exchange.revision;
+        let answered = self.answer_as_it_is(peer, exchange, request).await?;
+        Some(answered.map(|result| match revision {
+            Revision::Stateless => signed(result),
+            Revision::Handshake => result,
+        }))
+    }
+
+    async fn answer_as_it_is(
+        &self,
+        peer: &Peer,
+        exchange: Exchange,
+        request: &Request,
+    ) -> Option<Result<Value, Failure>> {
+        let revision = exchange.revision;
         Some(match request.method.as_str() {
             "tools/call" => return self.call(peer, exchange, request).await.transpose(),
             "tools/list" => self.list_tools(peer, revision, &request.params),
@@ -144,6 +166,10 @@ impl McpHost {
             "resources/list" => self.list_resources(peer, revision, &request.params),
             "resources/templates/list" => self.list_templates(revision, &request.params),
             "resources/read" => self.read_resource(peer, revision, &request.params).await,
+            "tasks/get" | "tasks/update" | "tasks/cancel" if revision == Revision::Stateless => {
+                let takes_tasks = exchange.client.tasks;
+                self.task(peer, takes_tasks, request).await
+            }
             // The revision without sessions has given it up.
             "ping" if revision == Revision::Handshake => Ok(revision.complete(Map::new())),
             "server/discover" if revision == Revision::Stateless => Ok(self.discovered()),
@@ -155,9 +181,10 @@ impl McpHost {
         let versions: Vec<&str> = [STATELESS].into_iter().chain(HANDSHAKES).collect();
         let result = members(json!({
             "supportedVersions": versions,
-            "capabilities": capabilities(),
+            "capabilities": {
+                "tools": {}, "prompts": {}, "resources": {}, "extensions": {TASKS: {}},
+            },
             "instructions": INSTRUCTIONS,
-            "_meta": {"io.modelcontextprotocol/serverInfo": server_info()},
         }));
         Revision::Stateless.cacheable(result, self.list_ttl_ms)
     }
@@ -196,6 +223,18 @@ pub(crate) fn unsupported(requested: &str) -> Failure {
 
 fn capabilities() -> Value {
     json!({"tools": {}, "prompts": {}, "resources": {}})
+}
+
+/// A result of the stateless revision, which says whose it is.
+fn signed(mut result: Value) -> Value {
+    if let Some(result) = result.as_object_mut() {
+        let meta = result.entry("_meta").or_insert_with(|| json!({}));
+        if let Some(meta) = meta.as_object_mut() {
+            let name = "io.modelcontextprotocol/serverInfo".to_owned();
+            meta.insert(name, server_info());
+        }
+    }
+    result
 }
 
 fn server_info() -> Value {

@@ -8,6 +8,7 @@ use windlass_tool::envelope::{Outcome, ProjectionBody, ToolResponse};
 use windlass_tool::error::CallError;
 use windlass_tool::kind::Reach;
 use windlass_tool::registry::Tool;
+use windlass_tool::validate::Validator;
 
 pub(crate) const PARSE_ERROR: i32 = -32700;
 pub(crate) const INVALID_REQUEST: i32 = -32600;
@@ -16,6 +17,8 @@ pub(crate) const INVALID_PARAMS: i32 = -32602;
 pub(crate) const INTERNAL_ERROR: i32 = -32603;
 /// A header says something else than the body.
 pub(crate) const HEADER_MISMATCH: i32 = -32020;
+/// The client has not declared a capability that the request needs.
+pub(crate) const MISSING_CAPABILITY: i32 = -32021;
 pub(crate) const UNSUPPORTED_VERSION: i32 = -32022;
 
 /// Said beside a result that holds what others wrote.
@@ -117,11 +120,28 @@ pub(crate) fn members(value: Value) -> Map<String, Value> {
     }
 }
 
+/// What is declared of a result.
+#[derive(Clone, Copy)]
+pub(crate) struct Declared<'a> {
+    /// The schema of its data, where it has one.
+    pub(crate) schema: Option<&'a Validator>,
+    pub(crate) is_external: bool,
+}
+
+impl<'a> Declared<'a> {
+    pub(crate) fn by(tool: &'a Tool) -> Self {
+        Self {
+            schema: tool.response.as_ref(),
+            is_external: tool.reach == Reach::External,
+        }
+    }
+}
+
 /// The outcome of a call with its pictures, as its client reads it.
 pub(crate) fn called(
     revision: Revision,
     answer: &RemoteAnswer,
-    tool: &Tool,
+    declared: Declared<'_>,
     pictures: Vec<Value>,
 ) -> Value {
     let response = &*answer.response;
@@ -129,7 +149,7 @@ pub(crate) fn called(
         Some(ProjectionBody::Success {
             data, quoted, cut, ..
         }) => (Some(data.clone()), *quoted, cut.clone()),
-        Some(ProjectionBody::Failure { .. }) | None => (None, tool.reach == Reach::External, None),
+        Some(ProjectionBody::Failure { .. }) | None => (None, declared.is_external, None),
     };
     let mut result = Map::new();
     let mut content = Vec::new();
@@ -150,7 +170,7 @@ pub(crate) fn called(
             }
             if let Some(data) = data
                 && (data.is_object() || revision == Revision::Stateless)
-                && is_as_declared(tool, response, data)
+                && is_as_declared(declared, response, data)
             {
                 result.insert("structuredContent".to_owned(), (**data).clone());
             }
@@ -169,9 +189,9 @@ pub(crate) fn called(
 }
 
 /// Whether a program can read the data as it is declared. Data that was cut may not fit, nor a note that the tool's own data is not kept.
-fn is_as_declared(tool: &Tool, response: &ToolResponse, data: &Value) -> bool {
-    match &tool.response {
-        Some(declared) => declared.is_valid(data),
+fn is_as_declared(declared: Declared<'_>, response: &ToolResponse, data: &Value) -> bool {
+    match declared.schema {
+        Some(schema) => schema.is_valid(data),
         None => response.meta.cut.is_none(),
     }
 }
@@ -188,7 +208,7 @@ pub(crate) fn failed(revision: Revision, error: &CallError) -> Value {
     revision.complete(result)
 }
 
-fn words(error: &CallError) -> String {
+pub(crate) fn words(error: &CallError) -> String {
     format!(
         "{}: {}. {}",
         error.error_type.code(),
@@ -197,7 +217,7 @@ fn words(error: &CallError) -> String {
     )
 }
 
-fn error_json(error: &CallError) -> Value {
+pub(crate) fn error_json(error: &CallError) -> Value {
     let mut shown = json!({
         "code": error.error_type.code(), "message": error.message, "retryable": error.retryable,
     });

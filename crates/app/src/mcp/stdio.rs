@@ -1,7 +1,7 @@
 //! The Model Context Protocol over standard input and output: a message a line. Its client is the program that started this one, and its
 //! end is the end of what that writes. Knows no method but those that concern the connection.
 
-use super::message::{Elicitation, Message, Request, read};
+use super::message::{ClientCapabilities, Elicitation, Message, Request, read};
 use super::reply::{Failure, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, Revision, result};
 use super::{Exchange, Leaving, McpHost, McpSession, OpenRequests, Peer, agreed, initialized};
 use crate::mcp::message::STATELESS;
@@ -198,16 +198,19 @@ impl Connection {
 
     async fn take_request(&mut self, request: Request) {
         let refuse = |failure: Failure| failure.to_message(Some(&request.id));
-        let (revision, elicitation) = match (request.meta.version.as_deref(), &self.session) {
+        let (revision, client) = match (request.meta.version.as_deref(), &self.session) {
             (Some(STATELESS), _) => match request.declared() {
-                Ok(elicitation) => (Revision::Stateless, elicitation),
+                Ok(client) => (Revision::Stateless, client),
                 Err(failure) => return self.say(refuse(failure)).await,
             },
             (Some(other), _) => return self.say(refuse(super::unsupported(other))).await,
             (None, _) if request.method == "initialize" => {
                 return self.begin_session(&request).await;
             }
-            (None, Some(session)) => (Revision::Handshake, session.elicitation),
+            (None, Some(session)) => (
+                Revision::Handshake,
+                ClientCapabilities::from(session.elicitation),
+            ),
             (None, None) => {
                 let failure = Failure::new(
                     INVALID_REQUEST,
@@ -228,7 +231,7 @@ impl Connection {
         }
         let exchange = Exchange {
             revision,
-            elicitation,
+            client,
             outlet: self.outlet.clone(),
             session: self.session.clone(),
             left: left.clone(),

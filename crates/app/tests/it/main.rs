@@ -62,6 +62,8 @@ mod mcp_asking;
 mod mcp_import;
 mod mcp_server;
 mod mcp_stdio;
+mod mcp_tasks;
+mod mcp_tasks_kept;
 mod oddities;
 mod openapi;
 mod pages;

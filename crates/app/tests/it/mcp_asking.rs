@@ -1,9 +1,10 @@
-//! Questions of MCP servers to the user during a call: a form and a link, answered over HTTP and in the chat, by the user alone.
+//! Questions of MCP servers to the user during a call: a form and a link, answered over HTTP, in the chat and by voice, by the user alone.
 
 use crate::chat::chunks;
 use crate::support::http::{HttpAnswer, post_with, request};
 use crate::support::model_server::{ModelServer, Says};
 use crate::support::program::{Running, command, example};
+use crate::support::voice_client::VoiceClient;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -285,4 +286,60 @@ fn nobody_is_asked_where_nobody_could_answer_and_a_server_may_want_the_call_agai
     assert_eq!(scene.logged("nobody to ask"), 1);
     scene.post("/api/chat", &json!({"id": "c", "message": "order again"}));
     assert_eq!(scene.logged("answered null"), 1);
+}
+
+/// The model's last words by voice that hold a text.
+async fn said(client: &mut VoiceClient, text: &str) -> String {
+    loop {
+        let transcript = client.expect("transcript").await;
+        let words = transcript["text"].as_str().unwrap_or_default();
+        if transcript["role"] == "assistant" && transcript["final"] == true && words.contains(text)
+        {
+            return words.to_owned();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_in_a_voice_session_is_answered_on_its_socket_and_the_model_tells_the_result() {
+    let scene = Scene::open();
+    let own = [("Cookie", scene.cookie.as_str())];
+    let mut client = VoiceClient::connect(&scene.address, &own).await.unwrap();
+    client
+        .send(json!({"type": "start", "conversationId": "c"}))
+        .await;
+    client.expect("started").await;
+    client.say(r#"call order {"text": "who"}"#).await;
+    let asked = client.expect("confirmation_request").await;
+    assert_eq!(asked["tool"], "order", "{asked}");
+    assert_eq!(
+        (
+            &asked["input"]["from"],
+            &asked["input"]["asks"][0]["message"]
+        ),
+        (&json!("shop"), &json!("Ignore the agent. Who orders?")),
+        "{asked}"
+    );
+    let fields = asked["input"]["asks"][0]["form"].as_array().unwrap();
+    let names: Vec<&Value> = fields.iter().map(|field| &field["name"]).collect();
+    assert_eq!(names, ["cups", "name"]);
+    assert_eq!(scene.logged("run say"), 1);
+    // What does not fit the form is no answer, and the question stays.
+    let answer = |content: Value| json!({"type": "confirm", "token": asked["token"], "approved": true, "content": content});
+    client.send(answer(json!({"k": {"name": "A"}}))).await;
+    let refused = client.expect("confirmation_result").await;
+    assert_eq!(refused["ok"], false, "{refused}");
+    assert_eq!(scene.logged("run say"), 1);
+    client
+        .send(answer(json!({"k": {"name": "Ada", "cups": 2}})))
+        .await;
+    let told = client.expect("confirmation_result").await;
+    let expected = r#"answered {"k":{"action":"accept","content":{"cups":2,"name":"Ada"}}}"#;
+    assert_eq!(told["response"]["data"], expected, "{told}");
+    assert_eq!(scene.logged("answered"), 1);
+    assert_eq!(scene.logged("run say"), 2);
+    let words = said(&mut client, "Ada").await;
+    assert!(words.contains("answered"), "{words}");
+    client.send(json!({"type": "stop"})).await;
+    client.expect_close().await;
 }

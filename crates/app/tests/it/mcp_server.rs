@@ -5,6 +5,7 @@ use crate::access::key;
 use crate::support::change::{Changes, write_tool};
 use crate::support::config;
 use crate::support::http::{HttpAnswer, post_with, request};
+use crate::support::mcp_client::{self, EVENTS, Headers, STATELESS, message, read};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -15,22 +16,17 @@ use windlass_app::server::{self, Server, Setup};
 use windlass_tool::handler::{Execution, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
 
-const STATELESS: &str = "2026-07-28";
-const EVENTS: &str = "application/json, text/event-stream";
-
-type Headers<'a> = &'a [(&'a str, &'a str)];
-
 /// A server with the tool `change`, which writes down what it has changed.
-struct Scene {
-    address: String,
-    changes: Arc<Changes>,
+pub(crate) struct Scene {
+    pub(crate) address: String,
+    pub(crate) changes: Arc<Changes>,
     data: tempfile::TempDir,
     _tools: tempfile::TempDir,
     _server: Server,
 }
 
 /// `tool` is more of the tool's `schema.json`, `keys` of the configuration, and `before` is done before the server starts.
-async fn scene_with<T>(
+pub(crate) async fn scene_with<T>(
     tool: Value,
     keys: &[(&'static str, &str)],
     before: impl FnOnce(&std::path::Path) -> T,
@@ -62,65 +58,39 @@ async fn scene_with<T>(
     (scene, made)
 }
 
-async fn scene(tool: Value, keys: &[(&'static str, &str)]) -> Scene {
+pub(crate) async fn scene(tool: Value, keys: &[(&'static str, &str)]) -> Scene {
     scene_with(tool, keys, |_| ()).await.0
 }
 
-fn consent() -> Value {
+pub(crate) fn consent() -> Value {
     json!({"requiresConfirmation": true, "confirmation": {"preview": "Change {what}"}})
 }
 
-/// A request of the stateless revision. `capabilities` are those of the client.
-fn message(id: u64, method: &str, mut params: Value, capabilities: &Value) -> Value {
-    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = STATELESS.into();
-    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities.clone();
-    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-}
-
-fn forms() -> Value {
+pub(crate) fn forms() -> Value {
     json!({"elicitation": {"form": {}}})
-}
-
-/// The message in an answer, whether it came as a stream or not.
-fn read(answer: &HttpAnswer) -> Value {
-    let last = answer
-        .body
-        .lines()
-        .filter_map(|line| line.strip_prefix("data: "))
-        .next_back();
-    let text = last.unwrap_or(&answer.body);
-    serde_json::from_str(text).unwrap_or_else(|_| panic!("{} {}", answer.status, answer.body))
 }
 
 impl Scene {
     fn post(&self, headers: Headers<'_>, body: &Value) -> HttpAnswer {
-        let usual = [("Content-Type", "application/json"), ("Accept", EVENTS)];
-        let headers = [&usual, headers].concat();
-        post_with(&self.address, "/mcp", &headers, body.to_string().as_bytes())
+        mcp_client::post(&self.address, headers, body)
     }
 
     /// Sends a request of the stateless revision under the headers that belong to it.
-    fn send(&self, headers: Headers<'_>, body: &Value) -> HttpAnswer {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (method, params) = (text(&body["method"]), &body["params"]);
-        let name = match method.as_str() {
-            "resources/read" => text(&params["uri"]),
-            _ => text(&params["name"]),
-        };
-        let mut own = vec![
-            ("MCP-Protocol-Version", STATELESS),
-            ("Mcp-Method", &*method),
-        ];
-        own.extend((!name.is_empty()).then_some(("Mcp-Name", &*name)));
-        self.post(&[&own, headers].concat(), body)
+    pub(crate) fn send(&self, headers: Headers<'_>, body: &Value) -> HttpAnswer {
+        mcp_client::send(&self.address, headers, body)
     }
 
-    fn ask(&self, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&self, method: &str, params: Value) -> Value {
         read(&self.send(&[], &message(1, method, params, &json!({}))))
     }
 
     /// The result of a call of `change`, by a client with these capabilities.
-    fn change(&self, headers: Headers<'_>, params: Value, capabilities: &Value) -> Value {
+    pub(crate) fn change(
+        &self,
+        headers: Headers<'_>,
+        params: Value,
+        capabilities: &Value,
+    ) -> Value {
         let mut whole = json!({"name": "change"});
         whole
             .as_object_mut()
@@ -160,7 +130,7 @@ fn text(result: &Value) -> &str {
         .unwrap_or_else(|| panic!("{result}"))
 }
 
-fn code(result: &Value) -> &Value {
+pub(crate) fn code(result: &Value) -> &Value {
     &result["_meta"]["dev.windlass/error"]["code"]
 }
 
@@ -171,6 +141,10 @@ async fn a_client_without_sessions_discovers_lists_and_calls() {
     assert_eq!(discovered["resultType"], "complete");
     assert_eq!(discovered["supportedVersions"][0], STATELESS);
     let listed = scene.ask("tools/list", json!({}))["result"].clone();
+    for result in [&discovered, &listed] {
+        let info = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
+        assert_eq!(info["name"], "windlass", "{result}");
+    }
     assert_eq!(listed["tools"][0]["name"], "change");
     assert_eq!(listed["tools"][0]["annotations"]["readOnlyHint"], false);
     assert_eq!(listed["tools"][0]["inputSchema"]["type"], "object");
@@ -374,7 +348,7 @@ async fn a_closed_stream_stops_a_call_that_only_reads() {
 }
 
 /// What a client that has forms sends back.
-fn answered(result: &Value, what: &str, answer: Value) -> Value {
+pub(crate) fn answered(result: &Value, what: &str, answer: Value) -> Value {
     json!({
         "arguments": {"what": what},
         "requestState": result["requestState"],
@@ -382,7 +356,7 @@ fn answered(result: &Value, what: &str, answer: Value) -> Value {
     })
 }
 
-fn yes() -> Value {
+pub(crate) fn yes() -> Value {
     json!({"action": "accept", "content": {"approve": true}})
 }
 

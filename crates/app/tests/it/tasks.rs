@@ -22,7 +22,7 @@ const HOUR_MS: u64 = 60 * 60 * 1_000;
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
+pub(crate) enum Kind {
     Http,
     Script,
     Process,
@@ -35,9 +35,9 @@ fn now_unix_ms() -> u64 {
 }
 
 /// A service that answers once it may, and what it was asked for.
-struct Service {
+pub(crate) struct Service {
     port: u16,
-    gate: Arc<Gate>,
+    pub(crate) gate: Arc<Gate>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -57,7 +57,7 @@ impl Service {
         Self { port, gate, asked }
     }
 
-    fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 
@@ -93,12 +93,12 @@ fn serve(stream: TcpStream, accepts: bool, gate: &Gate, asked: &Mutex<Vec<String
 
 /// A server with the background tool `export` and the built-in tools about tasks. Its model calls what the user says: `export a`,
 /// `get ID`, `list`, `cancel ID`.
-struct Studio {
-    folder: tempfile::TempDir,
-    service: Service,
+pub(crate) struct Studio {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) service: Service,
     model: ModelServer,
     server: Option<Running>,
-    address: String,
+    pub(crate) address: String,
 }
 
 fn said(message: &Value) -> Says {
@@ -116,7 +116,7 @@ fn said(message: &Value) -> Says {
 }
 
 impl Studio {
-    fn open(kind: Kind, changes: Value, settings: &str) -> Self {
+    pub(crate) fn open(kind: Kind, changes: Value, settings: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("tools/export");
         fs::create_dir_all(&directory).unwrap();
@@ -188,7 +188,7 @@ impl Studio {
         studio
     }
 
-    fn serve(&mut self) {
+    pub(crate) fn serve(&mut self) {
         let mut server = command(self.folder.path());
         server
             .args(["serve", "--listen", "127.0.0.1:0", "--tools", "tools"])
@@ -198,7 +198,7 @@ impl Studio {
         self.address = server.address();
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.server.take().unwrap().kill();
     }
 
@@ -207,7 +207,7 @@ impl Studio {
     }
 
     /// What the model has read of the call that it made last.
-    fn result(&self) -> Value {
+    pub(crate) fn result(&self) -> Value {
         let seen = self.model.seen();
         let reads = seen.last().unwrap()["messages"].as_array().unwrap().clone();
         let mut results = reads.iter().rev().filter(|read| read["role"] == "tool");
@@ -268,7 +268,12 @@ fn json_of(answer: &HttpAnswer) -> Value {
     serde_json::from_str(&answer.body).unwrap_or_else(|_| panic!("no JSON: {}", answer.body))
 }
 
-fn say_in(address: &str, conversation: &str, message: &str, headers: &[(&str, &str)]) -> String {
+pub(crate) fn say_in(
+    address: &str,
+    conversation: &str,
+    message: &str,
+    headers: &[(&str, &str)],
+) -> String {
     let body = json!({"id": conversation, "message": message}).to_string();
     let answer = post_with(address, "/api/chat", headers, body.as_bytes());
     assert_eq!(answer.status, 200, "{}", answer.body);
@@ -424,7 +429,7 @@ fn what_changes_nothing_stops_when_it_is_cancelled_and_what_writes_goes_on() {
     assert!(ended["cancelRequestedAt"].is_string(), "{ended}");
 }
 
-fn call_back(address: &str, id: &str, body: &Value) -> HttpAnswer {
+pub(crate) fn call_back(address: &str, id: &str, body: &Value) -> HttpAnswer {
     let body = body.to_string();
     let at = now_unix_ms() / 1_000;
     let key = SigningKey::parse(SECRET).unwrap();

@@ -1,5 +1,6 @@
 //! One call of another program: a session of one turn in a conversation that the call itself names, so that a repeat of the call
-//! is recognised. Its caller may leave; changes that the call has begun run on. Knows no protocol.
+//! is recognised. Its caller may leave; changes that the call has begun run on. A caller that takes tasks does not wait for the end of one.
+//! Knows no protocol.
 
 use super::{DirectRequest, DirectSession, Place, TellProgress};
 use std::collections::VecDeque;
@@ -27,6 +28,8 @@ pub struct RemoteRequest {
     pub has_external_content: bool,
     /// The caller's receiver of progress, if it has one.
     pub progress: Option<TellProgress>,
+    /// Whether a task is answered as soon as it runs. Otherwise its end is the answer.
+    pub takes_tasks: bool,
 }
 
 /// The result of a remote call.
@@ -49,13 +52,26 @@ pub enum RemoteEnd {
     GivenUp,
 }
 
+/// A session whose task still runs, although its caller has been answered.
+pub struct RunningTask(Box<DirectSession>);
+
+impl RunningTask {
+    /// Waits for the end of the task, and ends the session.
+    pub async fn run(mut self) {
+        self.0.input(Input::Shutdown);
+        self.0.calls.retire();
+        self.0.finish_remote(false).await;
+    }
+}
+
 /// Runs the call, and ends its session. If `left` ends first, a call that changes nothing is dropped. A call that changes
-/// something runs to its end, and this function waits for that.
+/// something runs to its end, and this function waits for that. A task that is answered while it runs is left to its caller to be run
+/// to its end.
 pub async fn call_remote(
     request: RemoteRequest,
     call: IncomingCall,
     left: impl Future<Output = ()>,
-) -> RemoteEnd {
+) -> (RemoteEnd, Option<RunningTask>) {
     let RemoteRequest {
         direct,
         conversation,
@@ -65,11 +81,13 @@ pub async fn call_remote(
         is_later,
         has_external_content,
         progress,
+        takes_tasks,
     } = request;
     let place = Place {
         conversation,
         beginner,
         after,
+        waits_for_tasks: !takes_tasks,
     };
     let mut session = DirectSession::open_in(direct, place, None);
     session.progress = progress;
@@ -102,8 +120,20 @@ pub async fn call_remote(
     if matches!(end, RemoteEnd::Answered(_)) {
         session.model_goes_on();
     }
+    // In the pause between two attempts nothing runs, and the task goes on.
+    let is_at_work = match &end {
+        RemoteEnd::Answered(answer) => answer.response.meta.background_task_id.is_some(),
+        RemoteEnd::Asked { .. } => false,
+        RemoteEnd::GivenUp => session.calls.runs_calls(),
+    };
+    if takes_tasks && is_at_work {
+        // Nobody reads it any more.
+        session.progress = None;
+        return (end, Some(RunningTask(Box::new(session))));
+    }
+    session.input(Input::Client(ClientEvent::Stop));
     session.finish_remote(is_asked).await;
-    end
+    (end, None)
 }
 
 impl DirectSession {
@@ -117,10 +147,9 @@ impl DirectSession {
         self.turn_ends();
     }
 
-    /// Ends the session and waits for the changes that it has begun. If nothing was changed or asked, its conversation is
+    /// Waits for the changes that the session has begun, which ends by then. If nothing was changed or asked, its conversation is
     /// removed.
     async fn finish_remote(mut self, is_kept: bool) {
-        self.input(Input::Client(ClientEvent::Stop));
         while !self.core.is_over() {
             self.wait().await;
         }

@@ -1,6 +1,6 @@
 //! The headers of a message, and whether they say the same as its body: who stands between client and server may have gone by them. Pure.
 
-use crate::mcp::message::{Elicitation, Request, STATELESS};
+use crate::mcp::message::{ClientCapabilities, Request, STATELESS};
 use crate::mcp::reply::{Failure, HEADER_MISMATCH};
 use crate::mcp::unsupported;
 use base64_simd::STANDARD;
@@ -55,12 +55,12 @@ pub(super) fn takes_events(headers: &HeaderMap) -> bool {
 }
 
 /// Judges the head of a request of the stateless revision by its body, and the required parts of the body. `version` is the version in the
-/// head. Returns the ways in which the client can ask its user.
+/// head. Returns what the client can do.
 pub(super) fn check(
     headers: &HeaderMap,
     version: Option<&str>,
     request: &Request,
-) -> Result<Elicitation, Failure> {
+) -> Result<ClientCapabilities, Failure> {
     let mismatch = |what: &str| Failure::new(HEADER_MISMATCH, what);
     let said = request.meta.version.as_deref().ok_or_else(|| {
         Failure::params("_meta has to name io.modelcontextprotocol/protocolVersion")
@@ -73,7 +73,7 @@ pub(super) fn check(
     if said != STATELESS {
         return Err(unsupported(said));
     }
-    let elicitation = request.declared()?;
+    let client = request.declared()?;
     let method = only(headers, &METHOD).map_err(mismatch)?;
     if method != Some(request.method.as_str()) {
         return Err(mismatch("Mcp-Method has to name the method of the body"));
@@ -81,7 +81,8 @@ pub(super) fn check(
     let named = match request.method.as_str() {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
-        _ => return Ok(elicitation),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
+        _ => return Ok(client),
     };
     let named = request.params.get(named).and_then(Value::as_str);
     let name = only(headers, &NAME).map_err(mismatch)?.map(decoded);
@@ -92,7 +93,7 @@ pub(super) fn check(
         _ => false,
     };
     match is_same {
-        true => Ok(elicitation),
+        true => Ok(client),
         false => Err(mismatch("Mcp-Name has to name what the body names")),
     }
 }
@@ -184,6 +185,7 @@ mod tests {
         let version = ("mcp-protocol-version", STATELESS);
         let call = ("mcp-method", "tools/call");
         let named = r#""name":"say","#;
+        let (get, task) = (("mcp-method", "tasks/get"), r#""taskId":"e-1","#);
         for (head, method, params, expected) in [
             (&[version, ("mcp-method", "ping")][..], "ping", "", None),
             (&[("mcp-method", "ping")], "ping", "", Some(-32020)),
@@ -239,6 +241,19 @@ mod tests {
                 Some(-32020),
             ),
             (&[version, call], "tools/call", "", None),
+            (
+                &[version, get, ("mcp-name", "e-1")],
+                "tasks/get",
+                task,
+                None,
+            ),
+            (&[version, get], "tasks/get", task, Some(-32020)),
+            (
+                &[version, get, ("mcp-name", "e-2")],
+                "tasks/get",
+                task,
+                Some(-32020),
+            ),
         ] {
             assert_eq!(
                 check_head(head, method, params),

@@ -1,6 +1,7 @@
 //! `/mcp`: the Model Context Protocol over streamable HTTP, in the revision without sessions and in those that begin with a handshake.
 //! Knows headers, statuses and streams; the host answers.
 
+mod answering;
 mod approval;
 mod headers;
 mod metadata;
@@ -17,26 +18,23 @@ use super::peer::Peer as Address;
 use super::voice::later;
 use super::{ServerState, exceeded};
 use crate::access::{Identified, Means, Purpose, Refused, Showing};
-use crate::mcp::message::{Elicitation, Message, Notification, Request as McpRequest};
-use crate::mcp::reply::{
-    Failure, INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, Revision, result,
+use crate::mcp::message::{
+    ClientCapabilities, Elicitation, Message, Notification, Request as McpRequest,
 };
+use crate::mcp::reply::{Failure, INTERNAL_ERROR, INVALID_REQUEST, Revision, result};
 use crate::mcp::{Exchange, Leaving, McpHost, McpSession, Peer, agreed, initialized, message};
+use answering::{Running, streamed, whole};
 use axum::body::Body;
 use axum::extract::{Request, State as Extract};
 use bytes::Bytes;
-use futures_util::stream;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, HeaderName, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::Value;
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::shares::{Held, Holding, Used};
-use windlass_runtime::text::ui_stream::UNBUFFERED;
 use windlass_session::client::ErrorCode;
 use windlass_tool::id::ClientId;
 
@@ -44,8 +42,6 @@ use windlass_tool::id::ClientId;
 const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Messages of one stream that wait for its reader.
 const OUTLET_MAX: usize = 64;
-/// Pause between signs of life: a middlebox takes a silent connection for dead.
-const STILL_THERE: Duration = Duration::from_secs(15);
 /// The caller's id where no one has to sign in: a user of this machine.
 const LOCAL: &str = "mcp-local";
 
@@ -308,13 +304,13 @@ async fn take_request(
     };
     let is_stateless = request.meta.version.is_some() || header == Some(message::STATELESS);
     if is_stateless {
-        let elicitation = match headers::check(&head.headers, header, &request) {
-            Ok(elicitation) => elicitation,
+        let client = match headers::check(&head.headers, header, &request) {
+            Ok(client) => client,
             Err(failure) => return failed(StatusCode::BAD_REQUEST, &failure, Some(&request)),
         };
         let wanted = Wanted {
             revision: Revision::Stateless,
-            elicitation,
+            client,
             session: None,
             request,
         };
@@ -330,9 +326,9 @@ async fn take_request(
     let wanted = Wanted {
         revision: Revision::Handshake,
         // Requests of this server to the client go out on the stream.
-        elicitation: match headers::takes_events(&head.headers) {
-            true => session.elicitation,
-            false => Elicitation::default(),
+        client: match headers::takes_events(&head.headers) {
+            true => session.elicitation.into(),
+            false => ClientCapabilities::default(),
         },
         session: Some(session),
         request,
@@ -367,7 +363,7 @@ fn begin_session(host: &McpHost, peer: &Peer, request: &McpRequest) -> Response<
 /// A request that is to be answered.
 struct Wanted {
     revision: Revision,
-    elicitation: Elicitation,
+    client: ClientCapabilities,
     session: Option<Arc<McpSession>>,
     request: McpRequest,
 }
@@ -407,7 +403,7 @@ async fn answer(host: &Arc<McpHost>, peer: Peer, head: &Parts, wanted: Wanted) -
         peer,
         exchange: Exchange {
             revision: wanted.revision,
-            elicitation: wanted.elicitation,
+            client: wanted.client,
             outlet,
             session: wanted.session,
             left,
@@ -419,95 +415,6 @@ async fn answer(host: &Arc<McpHost>, peer: Peer, head: &Parts, wanted: Wanted) -
         true => streamed(running, leaving, messages),
         false => whole(running, leaving, messages).await,
     }
-}
-
-/// A request with everything that its answer needs.
-struct Running {
-    host: Arc<McpHost>,
-    peer: Peer,
-    exchange: Exchange,
-    request: McpRequest,
-    permit: Option<OwnedSemaphorePermit>,
-}
-
-impl Running {
-    /// The message that answers the request. It is made to its end, also where its client has left.
-    async fn answer(self) -> Option<(Value, Option<i32>)> {
-        let Self {
-            host,
-            peer,
-            exchange,
-            request,
-            permit,
-        } = self;
-        let session = exchange.session.clone();
-        let answered = host.answer(&peer, exchange, &request).await;
-        if let Some(session) = session {
-            session.open.close(&request.id);
-        }
-        drop(permit);
-        Some(match answered? {
-            Ok(value) => (result(&request.id, value), None),
-            Err(failure) => (failure.to_message(Some(&request.id)), Some(failure.code)),
-        })
-    }
-}
-
-/// The answer as one object.
-async fn whole(
-    running: Running,
-    leaving: Leaving,
-    messages: mpsc::Receiver<Value>,
-) -> Response<Body> {
-    let is_stateless = running.exchange.revision == Revision::Stateless;
-    // In a task of its own: a change that has begun runs to its end.
-    let answered = tokio::spawn(running.answer()).await;
-    // Messages that were queued meanwhile have no reader.
-    drop((leaving, messages));
-    match answered {
-        Ok(Some((message, code))) => {
-            let status = match code {
-                Some(METHOD_NOT_FOUND) if is_stateless => StatusCode::NOT_FOUND,
-                _ => StatusCode::OK,
-            };
-            json(status, &message)
-        }
-        Ok(None) => empty(StatusCode::ACCEPTED),
-        Err(_) => failed(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            &Failure::internal(),
-            None,
-        ),
-    }
-}
-
-/// The answer as a stream, which ends with it. Who closes the stream takes the request back.
-fn streamed(running: Running, leaving: Leaving, messages: mpsc::Receiver<Value>) -> Response<Body> {
-    let last = running.exchange.outlet.clone();
-    tokio::spawn(async move {
-        if let Some((message, _)) = running.answer().await {
-            // The client may have left.
-            let _ = last.send(message).await;
-        }
-    });
-    let pieces = stream::unfold((messages, leaving), |(mut messages, leaving)| async move {
-        let piece = match tokio::time::timeout(STILL_THERE, messages.recv()).await {
-            Ok(Some(message)) => format!("event: message\ndata: {message}\n\n"),
-            Ok(None) => return None,
-            Err(_) => ": still there\n\n".to_owned(),
-        };
-        Some((Ok::<_, Infallible>(Bytes::from(piece)), (messages, leaving)))
-    });
-    let mut response = Response::new(Body::from_stream(pieces));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    for (name, value) in UNBUFFERED {
-        headers.insert(
-            HeaderName::from_static(name),
-            HeaderValue::from_static(value),
-        );
-    }
-    response
 }
 
 fn json(status: StatusCode, message: &Value) -> Response<Body> {

@@ -8,11 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use windlass_app::server::Handlers;
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
+use windlass_tool::error::FailureKind;
+use windlass_tool::handler::{Execution, Failure, Handler, Invocation, Success};
 use windlass_tool::id::ToolId;
 
 /// How long what must come may take; only a broken server takes that long.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A change of this cannot be made.
+pub(crate) const FAILS: &str = "what cannot be changed";
 
 /// Writes the tool `change`, which needs no consent unless `more`, fields of its `schema.json`, says so.
 pub(crate) fn write_tool(tools: &Path, more: Value) {
@@ -50,6 +54,9 @@ impl Handler for Change {
         Execution::Pending(Box::pin(async move {
             let mut is_held = changes.is_held.subscribe();
             is_held.wait_for(|is_held| !*is_held).await.unwrap();
+            if what == FAILS {
+                return Err(Failure::new(FailureKind::Permanent, "it cannot be changed"));
+            }
             changes.made.lock().unwrap().push(what);
             Ok(Success::new(json!({ "done": true })))
         }))

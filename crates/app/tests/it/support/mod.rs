@@ -6,6 +6,7 @@ pub(crate) mod held_store;
 pub(crate) mod http;
 pub(crate) mod live_model;
 pub(crate) mod live_provider;
+pub(crate) mod mcp_client;
 pub(crate) mod model_server;
 pub(crate) mod program;
 pub(crate) mod provider_peer;
