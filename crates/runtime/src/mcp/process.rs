@@ -99,15 +99,14 @@ impl LastWords {
     }
 }
 
-/// Whether a line holds a program's report of a failure: `Error: …`, `ModuleNotFoundError: …`, `error: …`. An indented line belongs to
-/// another line.
+/// Whether a line holds a program's report of a failure: `Error: …`, `ModuleNotFoundError: …`, `error: …`, `server: error [CODE] …`,
+/// `Problem: …`. An indented line belongs to another line.
 fn names_error(line: &str) -> bool {
     let line = line.to_ascii_lowercase();
     let is_indented = line.starts_with(char::is_whitespace);
+    let reports = ["error:", "exception:", ": error ["];
     !is_indented
-        && ["error:", "exception:"]
-            .iter()
-            .any(|name| line.contains(name))
+        && (line.starts_with("problem:") || reports.iter().any(|report| line.contains(report)))
 }
 
 struct Waiting {
@@ -531,6 +530,14 @@ mod tests {
                 "error: no such option --port",
             ),
             ("Error: one\nError: two\nbye", "Error: two"),
+            (
+                "notes: error [OLD_NODE] Node is too old\nsee the manual",
+                "notes: error [OLD_NODE] Node is too old",
+            ),
+            (
+                "notes: error [OLD_NODE]\nProblem: Node 18 is too old\nCure: install Node 22",
+                "Problem: Node 18 is too old",
+            ),
             ("starting\nno token is set", "no token is set"),
             ("no token is set\n\n", "no token is set"),
             ("", ""),
