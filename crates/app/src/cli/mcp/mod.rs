@@ -164,6 +164,7 @@ fn import_server(arguments: &ImportArguments, handlers: &Handlers) -> Result<(),
         part: ["tool", "tools"],
         only: &taking.only,
         accept: taking.accept,
+        review: "read each schema.json and guide.md; where nobody need be asked, write \"reviewed\": true into handler.json and take requiresConfirmation back",
         rename: "import under other names with --prefix, or leave it out with --only",
     };
     take_up(&config.folders.tools, &imported, &taking_up)?;
