@@ -1,6 +1,6 @@
 //! Tools of an MCP server through the command line: imported, called, compared with what the server says later, and taken up again.
 
-use crate::support::program::{Run, command, example, run};
+use crate::support::program::{Run, Running, command, example, run};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -186,6 +186,55 @@ fn an_import_says_once_what_holds_for_several_tools() {
             &end("mcp_resource from MCP server shop; 0 tools left out"),
         ],
     );
+}
+
+#[test]
+fn a_variable_that_is_not_set_is_said_wherever_a_program_would_miss_it() {
+    let project = Project::new(&tools());
+    let path = project.path();
+    let imported = project.import(&["--env", "SHOP_NOT_SET"]);
+    assert_eq!(imported.code, 0, "{:?}", imported.problems);
+    let of = |section: &str, name: &str| {
+        (
+            format!(
+                "{section}.env names {name}, which is not set, and the program starts without it"
+            ),
+            format!(
+                "set it in the environment of windlass, as in {name}=… windlass serve, or take it out of {section}.env"
+            ),
+        )
+    };
+    let (what, cure) = of("mcp.shop", "SHOP_NOT_SET");
+    assert_eq!(imported.problems[0], format!("note: {what}; {cure}"));
+    // The same of a handler that is a process.
+    let file = path.join("windlass.toml");
+    let settings = fs::read_to_string(&file).unwrap();
+    fs::write(
+        &file,
+        format!("{settings}[tools.order]\nenv = [\"ORDER_NOT_SET\"]\n"),
+    )
+    .unwrap();
+    let checked = windlass(path, &["check"]);
+    assert_eq!(checked.code, 0, "{:?}", checked.problems);
+    let examined = windlass(path, &["doctor"]);
+    let served = Running::start(command(path).args(["serve", "--listen", "127.0.0.1:0"]));
+    for (what, cure) in [(what, cure), of("tools.order", "ORDER_NOT_SET")] {
+        let problems = checked.problems.join("\n");
+        assert!(
+            problems.contains(&what) && problems.contains(&cure),
+            "{problems}"
+        );
+        let output = &examined.output;
+        assert!(output.contains(&what) && output.contains(&cure), "{output}");
+        served.expect_log(&format!("{what}; {cure}"));
+    }
+    served.signal("-TERM");
+    served.end();
+    let set = run(command(path)
+        .arg("check")
+        .env("SHOP_NOT_SET", "")
+        .env("ORDER_NOT_SET", "x"));
+    assert_eq!(set.problems, [""; 0]);
 }
 
 #[test]
@@ -386,6 +435,16 @@ fn a_server_that_cannot_be_imported_leaves_everything_as_it_is() {
             &["https://a.example/mcp", "more"],
             2,
             "an address stands alone",
+        ),
+        (
+            &["--env", "SHOP_HOME=/x", &server, "shop"],
+            2,
+            "write the name only, --env SHOP_HOME; its value comes from the environment of windlass, as in SHOP_HOME=… windlass",
+        ),
+        (
+            &["--env", "2=/x", &server, "shop"],
+            2,
+            "no variable can have that name",
         ),
     ] {
         let arguments = [&["mcp", "import"], arguments].concat();
