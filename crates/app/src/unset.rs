@@ -1,4 +1,4 @@
-//! Variables that the configuration has passed on to programs, and that the environment of this process lacks. Changes nothing.
+//! Variables that the configuration wants passed on to programs, and that the environment of this process lacks. Changes nothing.
 
 use std::fmt;
 use windlass_config::{Config, McpName};
@@ -31,7 +31,7 @@ impl fmt::Display for UnsetVariable {
     }
 }
 
-/// Those of all programs.
+/// The unset variables of all programs.
 pub(crate) fn all(config: &Config) -> Vec<UnsetVariable> {
     let sections = config.passed_variables().into_iter();
     let variables = sections.flat_map(|(section, names)| {
@@ -46,7 +46,7 @@ pub(crate) fn all(config: &Config) -> Vec<UnsetVariable> {
         .collect()
 }
 
-/// Those of one MCP server.
+/// The unset variables of one MCP server.
 pub(crate) fn of_server(config: &Config, server: &McpName) -> Vec<UnsetVariable> {
     let section = format!("mcp.{}", server.as_str());
     let mut variables = all(config);

@@ -143,7 +143,7 @@ pub(crate) fn import(offering: &Offering, choice: &Choice<'_>) -> Result<Importe
             }
         }
     }
-    // Nobody has to read which tools ask where all of them do.
+    // Without hints all tools ask, and a count says it.
     let gives_hints = named.iter().any(|(_, definition)| gives_hints(definition));
     for tool in imported.tools.iter_mut().filter(|_| !gives_hints) {
         tool.remarks.push(Remark::AsksWithoutHints);

@@ -1,4 +1,4 @@
-//! What is said once of several imported tools, with a list of them. Knows no printing.
+//! Notes that are said once for several imported tools, with a list of them. Knows no printing.
 
 use super::ToolDirectory;
 

@@ -44,7 +44,7 @@ pub(super) struct TakingUp<'a> {
     pub(super) accept: bool,
     /// The flag that renames a tool whose name is taken.
     pub(super) rename: &'static str,
-    /// What is to be done with the written tools.
+    /// The next steps with the written tools.
     pub(super) review: &'static str,
 }
 

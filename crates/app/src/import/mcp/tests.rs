@@ -1,4 +1,4 @@
-//! What becomes of the tools that an MCP server lists.
+//! Tools that are made of an MCP server's list, the ones that are left out, and the notes on them.
 
 use super::*;
 
