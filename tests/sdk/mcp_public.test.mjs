@@ -96,6 +96,7 @@ class Project {
     const { printed, told } = this.#run('mcp', 'import', ...variables, 'npx', '--offline', '-y', `${name}@${VERSIONS[name]}`, ...behind);
     assert.equal(printed.filter((line) => line.startsWith('wrote tools/')).length, tools, printed.join('\n'));
     for (const pattern of says) assert.ok([...printed, ...told].some((line) => pattern.test(line)), `${pattern}\n${told.join('\n')}`);
+    assert.ok(!told.some((line) => line.includes('speaks to the model')), told.join('\n'));
     const imported = this.#tools().filter(({ handler }) => handler.server === this.#server.name);
     assert.equal(imported.length, tools);
     assert.deepEqual(imported.filter(({ schema }) => !schema.requiresConfirmation).map(({ schema }) => schema.toolId).sort(), silent);

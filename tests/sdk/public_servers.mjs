@@ -34,7 +34,7 @@ export const SERVERS = [
   {
     package: '@modelcontextprotocol/server-everything',
     name: 'everything',
-    tools: 14,
+    tools: 13,
     silent: [
       'echo',
       'get_annotated_message',
@@ -47,7 +47,11 @@ export const SERVERS = [
       'mcp_resource',
       'trigger_long_running_operation',
     ],
-    says: [/^note: get-sum: .*get_sum/, /^wrote tools\/mcp-resource /],
+    says: [
+      /^note: other names here: .*get-sum is get_sum/,
+      /^left out: simulate-research-query: .*taskSupport/,
+      /^12 tools and mcp_resource from MCP server everything; 1 tool left out/,
+    ],
     reads: {
       tool: 'get_structured_content',
       text: { args: { location: 'Chicago' }, data: { conditions: 'Light rain / drizzle', humidity: 82, temperature: 36 } },
@@ -78,7 +82,7 @@ export const SERVERS = [
       'read_text_file',
       'search_files',
     ],
-    says: [/^note: read-file: .*changes nothing/],
+    says: [/^note: tools that run without asking: read_file, .*change nothing/],
     reads: {
       tool: 'read_text_file',
       text: { args: { path: 'log.txt' }, data: { content: 'Fram sails.\nend\n' } },
@@ -122,7 +126,11 @@ export const SERVERS = [
     files: { 'notes/fram.md': 'Fram sails.\n' },
     tools: 16,
     silent: [],
-    says: [/^left out: delete_note: .*confirmPath/, /^left out: move_file: .*confirmNewPath/],
+    says: [
+      /^left out: delete_note: .*confirmPath/,
+      /^left out: move_file: .*confirmNewPath/,
+      /^note: 16 tools ask before every call; the server gives no hints/,
+    ],
     reviewed: ['read_note'],
     reads: {
       tool: 'read_note',
@@ -152,7 +160,7 @@ export const SERVERS = [
     files: { 'bank/fram/log.md': 'Fram sails.\n' },
     tools: 5,
     silent: [],
-    says: [],
+    says: [/^note: 5 tools ask before every call; the server gives no hints/],
     reviewed: ['memory_bank_read'],
     reads: {
       tool: 'memory_bank_read',

@@ -38,6 +38,7 @@ mod tasks;
 mod text_provider;
 mod text_simulator;
 mod toolbox;
+mod unset;
 mod users;
 mod voice_host;
 mod watch;

@@ -24,6 +24,7 @@ use crate::suggestions::suggestions;
 use crate::tasks::TaskEnds;
 use crate::text_provider;
 use crate::toolbox::{self, Toolbox};
+use crate::unset;
 use crate::voice_host::VoiceHost;
 use crate::watch::Watch;
 use crate::web::hosts::HostRule;
@@ -109,6 +110,9 @@ async fn open_all(setup: Setup) -> Result<Server, Failure> {
     let config = Arc::new(setup.config);
     let choice = Choice::of(&config.provider)?;
     toolbox::expect_tools(&config)?;
+    for variable in unset::all(&config) {
+        tracing::warn!("{variable}");
+    }
     // First of all: a folder that another server has is left as it is.
     let held = hold_folder(&config)?;
     SqliteStore::tighten_folder(&config.folders.data).map_err(Failure::of)?;

@@ -1388,6 +1388,20 @@ impl Config {
         tools.collect()
     }
 
+    /// All variables that programs are given besides the usual ones, by the section that names them: `mcp.docs`, `tools.pay`.
+    pub fn passed_variables(&self) -> BTreeMap<String, Vec<String>> {
+        let names = |names: &Option<BTreeSet<VariableName>>| -> Vec<String> {
+            let names = names.iter().flatten();
+            names.map(|name| name.as_str().to_owned()).collect()
+        };
+        let servers = self.mcp.iter();
+        let servers =
+            servers.map(|(name, server)| (format!("mcp.{}", name.as_str()), names(&server.env)));
+        let tools = self.tools.iter();
+        let tools = tools.map(|(id, change)| (format!("tools.{id}"), names(&change.env)));
+        servers.chain(tools).collect()
+    }
+
     /// The secrets that tools may have as they are.
     pub fn granted_secrets(&self) -> BTreeMap<ToolId, BTreeMap<String, Sensitive<String>>> {
         let tools = self.tools.iter().filter_map(|(id, change)| {

@@ -2,7 +2,7 @@
 //! them. Everything else of a request is the ledger's. Knows no token and no call.
 
 use crate::answers::Notice;
-use crate::client::{ClientUpdate, ConfirmationQuestion, REPLACED, because, input, warning};
+use crate::client::{ClientUpdate, ConfirmationQuestion, REPLACED, because_of, input, warning};
 use crate::deadlines::Deadline;
 use crate::dialogue::Dialogue;
 use crate::event::{CallRecord, ConsentReason, Resolution, SessionEvent};
@@ -81,7 +81,7 @@ impl Approvals {
             number: question.number,
             tool: question.tool.clone(),
             call_request,
-            consent: consent::asked_before(question),
+            consent: asked_before(question, dialogue),
             effect_id: None,
             refused: None,
             expires_at_unix_ms: question.expires_at_unix_ms,
@@ -91,7 +91,7 @@ impl Approvals {
         dialogue.step.event(SessionEvent::ConfirmationRequested {
             call,
             tool: question.tool.clone(),
-            because: because(question),
+            because: because_of(question, ledger::shown_tool(question, &dialogue.step)),
             expires_at_unix_ms: question.expires_at_unix_ms,
         });
         show(question, call, dialogue);
@@ -182,7 +182,7 @@ fn show(question: &Question, call: CallNumber, dialogue: &mut Dialogue) {
         arguments: Sensitive(Arc::new(arguments)),
         preview: (!preview.is_empty()).then(|| question.preview.clone()),
         warning: warning(question),
-        because: because(question),
+        because: because_of(question, ledger::shown_tool(question, &dialogue.step)),
         remember: ledger::remember_offer(question, &dialogue.step),
         input: input(question),
         expires_at_unix_ms: question.expires_at_unix_ms,
@@ -404,7 +404,7 @@ impl Approvals {
             let response = dialogue
                 .step
                 .failed_by_name(question.tool.as_str(), error.clone());
-            let record = record(call_request, &response).because(consent::asked_before(question));
+            let record = record(call_request, &response).because(asked_before(question, dialogue));
             dialogue.step.event(SessionEvent::CallRejected(record));
         }
         self.tell_result(question, clicks, (error, Resolution::Refused), dialogue);
@@ -443,11 +443,15 @@ impl Approvals {
                     ledger::call_request_of(&asked, call, turn, &dialogue.step),
                     dialogue,
                 );
+                let told = question.hazards.external_content;
+                let what = match asked.hazards.external_content && !told {
+                    // The new request of a tool that always asks does not say it.
+                    true => "text that others wrote has come into the conversation",
+                    false => "something has changed",
+                };
                 (
                     ErrorType::ConfirmationRequired,
-                    format!(
-                        "something has changed since you were asked about {tool}: see the new question"
-                    ),
+                    format!("{what} since you were asked about {tool}: see the new question"),
                 )
             }
             Reply::Changed(_) => {
@@ -556,7 +560,7 @@ impl Approvals {
             ),
             None => return,
         };
-        let record = record(call_request, response).because(consent::asked_before(question));
+        let record = record(call_request, response).because(asked_before(question, dialogue));
         dialogue.step.event(SessionEvent::CallRejected(record));
     }
 }
@@ -710,6 +714,11 @@ impl Approvals {
         };
         dialogue.notify(notice);
     }
+}
+
+/// Why the user was asked, for the audit.
+fn asked_before(question: &Question, dialogue: &Dialogue) -> Option<Arc<ConsentReason>> {
+    consent::asked_before(question, ledger::shown_tool(question, &dialogue.step))
 }
 
 const NOT_VALID: &str = "this approval is not valid, or not valid any more";

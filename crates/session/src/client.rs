@@ -13,6 +13,7 @@ use windlass_tool::arguments::Arguments;
 use windlass_tool::envelope::{ToolResponse, rfc3339};
 use windlass_tool::id::{CallNumber, ToolId};
 use windlass_tool::input::InputRequest;
+use windlass_tool::registry::Tool;
 use windlass_tool::sensitive::Sensitive;
 
 /// The key by which a client's message is known when it comes again: the first 64 bits of the SHA-256 of the client's id of it, within
@@ -364,8 +365,16 @@ pub fn asked_input(question: &Question) -> Option<Sensitive<InputRequest>> {
     asked.map(Sensitive)
 }
 
-/// The reason for asking the user, in the words of the tool's author if there are any. `None` if the tool asks about every call, or if
-/// the [warning] says it.
+/// The reason for asking the user about this call, in the words of the tool's author if there are any. `tool` is the one that was asked
+/// about, if it is still there. `None` if it asks about every call, or if the [warning] says it.
+pub fn because_of(question: &Question, tool: Option<&Tool>) -> Option<String> {
+    match tool {
+        Some(tool) if tool.asks_about_every_call() => question.because.clone(),
+        Some(_) | None => because(question),
+    }
+}
+
+/// The same by the request alone, which does not know whether its tool asks about every call.
 pub fn because(question: &Question) -> Option<String> {
     if question.because.is_some() {
         return question.because.clone();

@@ -122,6 +122,14 @@ pub(crate) fn remember_offer(question: &Question, step: &SessionStep) -> Option<
     RememberOffer::of(question, tool, minutes_max).filter(|_| is_here)
 }
 
+/// The tool that the user was asked about, if it is still there as it was shown.
+pub(crate) fn shown_tool<'s>(question: &Question, step: &'s SessionStep) -> Option<&'s Tool> {
+    let (version, code_hash) = (&question.tool_version, question.handler_hash.as_deref());
+    let registry = &step.config.registry;
+    let tool = registry.as_shown(question.tool.as_str(), version, code_hash)?;
+    Some(tool)
+}
+
 /// The standing approval for the ledger to remember; `None` if the tool does not allow one.
 pub(crate) fn new_standing(
     question: &Question,

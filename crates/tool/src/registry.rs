@@ -185,6 +185,11 @@ impl Tool {
         self.key_spec().near(&self.complete(arguments))
     }
 
+    /// Whether the user is asked about every call, whatever its arguments and its conversation are.
+    pub fn asks_about_every_call(&self) -> bool {
+        self.requires_confirmation && self.consent_condition.is_none()
+    }
+
     fn complete(&self, arguments: &Arguments) -> Arguments {
         let mut complete = arguments.clone();
         self.parameters.apply_defaults(&mut complete);

@@ -129,16 +129,16 @@ impl ChatHost {
         let held = self.conversations.get(&caller.tenant, id);
         let written_behind = held.and_then(|held| held.written_behind());
         let ledger = self.shared.ledger.clone();
-        let offer_of = self.remember_offers();
+        let told_with = self.told_with_requests();
         let standing = self.standing_of(&own.whose, &own.known, caller);
         reading(move || {
             let store = ledger.store();
             // In a conversation without an owner, only the client that was asked may have the token.
             let shows_tokens = own.whose.owner.is_some();
             let questions = store.open_questions(&own.reference)?;
-            let asked = questions.iter().map(|asked| {
-                question_json(asked, shows_tokens, offer_of(&asked.question).as_ref())
-            });
+            let asked = questions
+                .iter()
+                .map(|asked| question_json(asked, shows_tokens, told_with(&asked.question)));
             let asked: Vec<Value> = asked.collect();
             let tokens = if shows_tokens { &questions[..] } else { &[] };
             let read = read_page(

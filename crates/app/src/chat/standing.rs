@@ -7,6 +7,7 @@ use serde_json::Value;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_protocol::standing_json;
 use windlass_session::RememberOffer;
+use windlass_session::client::because_of;
 use windlass_store::command::{Command, Reply};
 use windlass_store::{Conversation, Question, QuestionNumber, StandingApproval, StandingScope};
 use windlass_tool::id::ConversationId;
@@ -18,6 +19,14 @@ pub(crate) struct WantedRevocation {
     pub(crate) approval: QuestionNumber,
     /// The user for whom the caller says it speaks.
     pub(crate) user: Option<String>,
+}
+
+/// The parts of an approval request that depend on its tool.
+pub(super) struct ToldWithRequest {
+    /// Why the user is asked about this call.
+    pub(super) because: Option<String>,
+    /// The approval that the user can have remembered.
+    pub(super) remember: Option<RememberOffer>,
 }
 
 impl ChatHost {
@@ -77,20 +86,23 @@ impl ChatHost {
         standing(whose, known, caller).map(standing_json).collect()
     }
 
-    /// The offers of approval requests to remember an approval, by the tools as they are now. Only sessions know which version of a
-    /// tool the user has, so the version of the request is judged.
-    pub(super) fn remember_offers(&self) -> impl Fn(&Question) -> Option<RememberOffer> + use<> {
+    /// What clients are told with approval requests, by the tools as they are now. Only sessions know which version of a tool the user
+    /// has, so the version of the request is judged.
+    pub(super) fn told_with_requests(&self) -> impl Fn(&Question) -> ToldWithRequest + use<> {
         let toolbox = self.toolbox.load_full();
         let (text, voice) = (self.limits.clone(), self.voice_limits.clone());
         move |question| {
             let registry = &toolbox.of(question.mode).all().registry;
             let (version, code_hash) = (&question.tool_version, question.handler_hash.as_deref());
-            let tool = registry.as_shown(question.tool.as_str(), version, code_hash)?;
-            let limits = match question.mode {
-                Mode::Text => &text,
-                Mode::Voice => &voice,
+            let tool = registry.as_shown(question.tool.as_str(), version, code_hash);
+            let minutes_max = match question.mode {
+                Mode::Text => text.standing_approval_minutes,
+                Mode::Voice => voice.standing_approval_minutes,
             };
-            RememberOffer::of(question, tool, limits.standing_approval_minutes)
+            ToldWithRequest {
+                because: because_of(question, tool.map(|tool| &**tool)),
+                remember: tool.and_then(|tool| RememberOffer::of(question, tool, minutes_max)),
+            }
         }
     }
 

@@ -1,12 +1,12 @@
 //! The states of effects, and waiting approval requests, for their client. Knows the JSON of these answers, and no session.
 
 use super::owner::ConversationOwner;
+use super::standing::ToldWithRequest;
 use super::{ChatHost, ChatRefusal, unavailable};
 use serde_json::{Value, json};
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_protocol::offer_json;
-use windlass_session::RememberOffer;
-use windlass_session::client::{because, input, warning};
+use windlass_session::client::{input, warning};
 use windlass_store::command::OpenQuestion;
 use windlass_store::{ConversationRef, Effect, EffectState};
 use windlass_tool::envelope::rfc3339;
@@ -51,7 +51,7 @@ pub(super) fn knows(
 pub(super) fn question_json(
     asked: &OpenQuestion,
     shows_token: bool,
-    offer: Option<&RememberOffer>,
+    told: ToldWithRequest,
 ) -> Value {
     let question = &asked.question;
     let arguments = serde_json::from_str::<Value>(question.arguments.expose());
@@ -70,10 +70,10 @@ pub(super) fn question_json(
     if let Some(warning) = warning(question) {
         fields["warning"] = warning.into();
     }
-    if let Some(because) = because(question) {
+    if let Some(because) = told.because {
         fields["because"] = because.into();
     }
-    if let Some(offer) = offer {
+    if let Some(offer) = &told.remember {
         fields["remember"] = offer_json(offer);
     }
     if let Some(input) = input(question) {

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::knowledge::vocabularies_of_folder;
 use crate::printer::{Format, Loudness, Printer};
 use crate::toolbox::{self, ARTIFACT_FILE, Handlers};
+use crate::unset;
 use crate::watch;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -48,6 +49,7 @@ pub(super) fn check(arguments: &CheckArguments, handlers: &Handlers) -> Result<(
             compilation.artifact = None;
         }
         check_rollouts(&config, &mut compilation);
+        check_variables(&config, &mut compilation);
         finish(&compilation, &configured, None)
     };
     if !arguments.watch {
@@ -82,6 +84,20 @@ fn check_rollouts(config: &Config, compilation: &mut Compilation) {
             cure: "mend what the configuration says of the tool".to_owned(),
         }),
     }
+}
+
+/// A program may do without, so that this is a warning.
+fn check_variables(config: &Config, compilation: &mut Compilation) {
+    let unset = unset::all(config).into_iter();
+    compilation.problems.extend(unset.map(|unset| Problem {
+        file: windlass_config::FILE_NAME.to_owned(),
+        line: None,
+        column: None,
+        severity: Severity::Warning,
+        tool: None,
+        message: unset.what(),
+        cure: unset.cure(),
+    }));
 }
 
 fn compile(

@@ -7,6 +7,7 @@ mod services;
 
 use crate::knowledge::vocabularies_of_folder;
 use crate::toolbox::{self, ARTIFACT_FILE, Handlers};
+use crate::unset;
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -87,6 +88,8 @@ pub(crate) async fn examine(examination: &Examination<'_>) -> Vec<Finding> {
     findings.extend(machine::folders(config));
     findings.push(machine::weights(config));
     findings.push(registry(examination));
+    let unset = unset::all(config).into_iter();
+    findings.extend(unset.map(|unset| Finding::note("variables", unset.what(), unset.cure())));
     findings
 }
 

@@ -71,7 +71,13 @@ pub(super) fn resource_tool(
         definition: Some(json!({ "resources": offering.resources, "prompts": offering.prompts })),
         secrets: Vec::new(),
         notes: Vec::new(),
+        remarks: Vec::new(),
     })
+}
+
+/// Whether it is such a tool, and none that its server lists.
+pub(crate) fn is_for_resources(tool: &ToolDirectory) -> bool {
+    matches!(&tool.code, Code::Declared(handler) if handler["kind"] == "mcp_resource")
 }
 
 fn parameters(offering: &Offering, actions: &Value) -> Value {

@@ -6,10 +6,12 @@ pub(crate) mod mcp;
 pub(crate) mod mcp_resource;
 pub(crate) mod node;
 pub(crate) mod openapi;
+pub(crate) mod remark;
 mod schema;
 pub(crate) mod tools;
 pub(crate) mod words;
 
+use remark::Remark;
 use serde_json::Value;
 
 /// A tool directory that is not written yet.
@@ -28,6 +30,8 @@ pub(crate) struct ToolDirectory {
     pub(crate) secrets: Vec<String>,
     /// The parts that could not be taken over as they were, for the author to read.
     pub(crate) notes: Vec<String>,
+    /// What else is said of it, once for all tools.
+    pub(crate) remarks: Vec<Remark>,
 }
 
 impl ToolDirectory {

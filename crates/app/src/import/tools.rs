@@ -1,6 +1,7 @@
 //! Lists of tool definitions as other programs have them, as tool directories: those of MCP servers, of the chat interfaces of model
 //! vendors, and of the AI SDK. A definition has a tool's arguments but no code, so its author writes the code.
 
+use super::remark::Remark;
 use super::schema::{Converter, Need, merged};
 use super::words::{one_line, plain, tool_id, unique};
 use super::{Code, Imported, LeftOut, ToolDirectory};
@@ -195,9 +196,7 @@ pub(super) fn tool(definition: &Definition<'_>, id: &str) -> Result<ToolDirector
             "the description is cut to {DESCRIPTION_CHARACTERS_MAX} characters; all of it is in guide.md"
         ));
     }
-    if definition.name != id {
-        notes.push(format!("it is called {id} here"));
-    }
+    let is_renamed = definition.name != id;
     let hint = |name: &str| {
         let hints = definition.value.get("annotations");
         hints.and_then(|hints| hints.get(name)?.as_bool())
@@ -225,6 +224,10 @@ pub(super) fn tool(definition: &Definition<'_>, id: &str) -> Result<ToolDirector
         definition: None,
         secrets: Vec::new(),
         notes,
+        remarks: is_renamed
+            .then_some(Remark::CalledOtherwise)
+            .into_iter()
+            .collect(),
     })
 }
 

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use windlass_app::server::{Setup, start};
 use windlass_tool::condition::LocalClock;
+use windlass_tool::id::ToolId;
 
 const OFFERED: &str = "context.user.isAuthenticated && config.region === 'north'";
 const ASKED: &str = "args.what == 'two' || !('staff' in roles)";
@@ -121,6 +122,48 @@ async fn a_tool_is_for_those_for_whom_its_condition_holds_and_asks_as_its_condit
             ("CONFIRMATION_REQUIRED".to_owned(), because("holds")),
         ]
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn external_content_is_a_reason_to_ask_only_where_the_tool_has_none() {
+    const OTHERS: &str = "text that others wrote is in the conversation";
+    for (asks, expected) in [
+        (json!(true), Value::Null),
+        (json!(false), json!(OTHERS)),
+        (
+            json!({"condition": "args.what == 'one'", "because": "It is one."}),
+            json!("It is one."),
+        ),
+        (json!({"condition": "args.what == 'two'"}), json!(OTHERS)),
+    ] {
+        let tools = tempfile::tempdir().unwrap();
+        write_tool(tools.path(), json!({ "requiresConfirmation": asks }));
+        let look = tools.path().join("look");
+        fs::create_dir(&look).unwrap();
+        let schema = json!({
+            "toolId": "look", "version": "1.0.0", "description": "Looks.", "category": "retrieval",
+            "sideEffects": "read_only", "reach": "external", "allowedModes": ["text"],
+            "parameters": {"type": "object", "properties": {}, "additionalProperties": false},
+        });
+        fs::write(look.join("schema.json"), schema.to_string()).unwrap();
+        fs::write(look.join("guide.md"), "# look\n\nLooks.\n").unwrap();
+        let changes = Changes::new();
+        let keys = [("folders.tools", tools.path().to_str().unwrap())];
+        let looks_first = |last: &Value| match last["content"].to_string().contains("Look.") {
+            true => Says::Calls("look", json!({})),
+            false => rule(last),
+        };
+        let mut handlers = changes.handlers();
+        let handler = handlers.values().next().unwrap().clone();
+        handlers.insert(ToolId::parse("look").unwrap(), handler);
+        let chat = chat_with(looks_first, &keys, handlers).await;
+        chat.ask(&json!({"id": "c", "message": "Look."}));
+        let asked = question(&chat.ask(&json!({"id": "c", "message": "Change one."})));
+        assert_eq!(asked["because"], expected, "{asks}");
+        let listed = get(&chat.address, "/api/conversations/c");
+        let listed: Value = serde_json::from_str(&listed.body).unwrap();
+        assert_eq!(listed["questions"][0]["because"], expected, "{asks}");
+    }
 }
 
 /// 14 hours before UTC, where the servers of tests are not.

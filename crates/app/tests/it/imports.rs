@@ -404,7 +404,7 @@ fn the_code_of_a_definition_stays_its_authors() {
     let problems = imported.problems.join("\n");
     for said in [
         "left out: math.none: it refers to another file (other.json)",
-        "note: math-add: it is called math_add here",
+        "note: other names here: math.add is math_add",
         "note: math-add: `anyOf` at the top of the arguments is left out",
     ] {
         assert!(problems.contains(said), "{problems}");

@@ -99,15 +99,14 @@ impl LastWords {
     }
 }
 
-/// Whether a line holds a program's report of a failure: `Error: …`, `ModuleNotFoundError: …`, `error: …`. An indented line belongs to
-/// another line.
+/// Whether a line holds a program's report of a failure: `Error: …`, `ModuleNotFoundError: …`, `error: …`, `server: error [CODE] …`,
+/// `Problem: …`. An indented line belongs to another line.
 fn names_error(line: &str) -> bool {
     let line = line.to_ascii_lowercase();
     let is_indented = line.starts_with(char::is_whitespace);
+    let reports = ["error:", "exception:", ": error ["];
     !is_indented
-        && ["error:", "exception:"]
-            .iter()
-            .any(|name| line.contains(name))
+        && (line.starts_with("problem:") || reports.iter().any(|report| line.contains(report)))
 }
 
 struct Waiting {
@@ -516,28 +515,4 @@ async fn log(shared: Arc<Shared>, errors: pipe::Receiver) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_line_that_names_the_cause_is_told() {
-        let node = "node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\nError: Cannot find module 'zod'\n    at Function.load (loader:1:1) {\n  code: 'MODULE_NOT_FOUND'\n}\n\nNode.js v20.20.2";
-        let python = "Traceback (most recent call last):\n  File \"<string>\", line 1\nModuleNotFoundError: No module named 'nope'";
-        for (written, told) in [
-            (node, "Error: Cannot find module 'zod'"),
-            (python, "ModuleNotFoundError: No module named 'nope'"),
-            (
-                "starting\nerror: no such option --port\nusage: server",
-                "error: no such option --port",
-            ),
-            ("Error: one\nError: two\nbye", "Error: two"),
-            ("starting\nno token is set", "no token is set"),
-            ("no token is set\n\n", "no token is set"),
-            ("", ""),
-        ] {
-            let mut words = LastWords::default();
-            written.lines().for_each(|line| words.hear(&shown(line)));
-            assert_eq!(words.line, told, "{written}");
-        }
-    }
-}
+mod tests;

@@ -592,7 +592,8 @@ impl Calls {
         };
         match facts {
             Some(facts) => {
-                let consent = consent::asked_before(&question);
+                let consent =
+                    consent::asked_before(&question, ledger::shown_tool(&question, &dialogue.step));
                 let remember = matches!(answer, UserAnswer::Approved { remember: true });
                 let origin = Origin::Approval {
                     question,

@@ -212,9 +212,13 @@ pub(crate) fn asked_because(
     }
 }
 
-/// The same for a recorded request. `None` for a tool that asks about every call.
-pub(crate) fn asked_before(question: &Question) -> Option<Arc<ConsentReason>> {
-    let by_tool = question.because.as_deref();
-    let by_tool = by_tool.map(|because| Arc::new(ConsentReason::AskedBefore(because.into())));
-    asked_because(by_tool.as_ref(), &question.hazards)
+/// The same for a recorded request; `tool` is the one that was asked about, if it is still there. `None` if it asks about every call.
+pub(crate) fn asked_before(question: &Question, tool: Option<&Tool>) -> Option<Arc<ConsentReason>> {
+    let by_tool = match (question.because.as_deref(), tool) {
+        (Some(because), _) => Some(ConsentReason::AskedBefore(because.into())),
+        (None, Some(tool)) if tool.asks_about_every_call() => Some(ConsentReason::Always),
+        (None, _) => None,
+    };
+    asked_because(by_tool.map(Arc::new).as_ref(), &question.hazards)
+        .filter(|reason| **reason != ConsentReason::Always)
 }

@@ -294,7 +294,7 @@ fn a_grant_lifts_the_rule_on_what_others_wrote() {
             call-2 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED write runs only after the user has confirmed it, because this conversation holds text that others wrote
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 token-1 {"text":"a"}
+            client: confirm call-2 token-1 {"text":"a"} because "text that others wrote is in the conversation"
             > done
             turn 1 ended: calls 2 retrieval 1 refusals 1 repeats 0
             client: TurnComplete { turn: 1 }

@@ -204,7 +204,7 @@ fn what_was_approved_elsewhere_is_asked_about_when_it_is_wanted_once_more() {
             call-2 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED write runs only after the user has confirmed it, because this conversation holds text that others wrote
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 token-1 {"text":"a"}
+            client: confirm call-2 token-1 {"text":"a"} because "text that others wrote is in the conversation"
             > says May I?
             client: Assistant piece "May I?"
             > done
@@ -303,7 +303,7 @@ fn what_one_session_has_read_the_other_minds() {
             request call-1 write
             call-1 rejected ConfirmationRequired
             request call-2 ignore_user
-            client: confirm call-1 token-1 {"text":"a"}
+            client: confirm call-1 token-1 {"text":"a"} because "text that others wrote is in the conversation"
             start call-2 ignore_user (effect-1) {"text":"a"}
         "#]],
     );
@@ -470,7 +470,7 @@ fn an_approval_beside_what_the_question_did_not_name_is_asked_again() {
             answer question-1 yes as call-1
             client: confirm call-1 token-2 "Pay 10"
             call-1 Refused
-            client: confirmation result call-1 CONFIRMATION_REQUIRED something has changed since you were asked about pay: see the new question
+            client: confirmation result call-1 CONFIRMATION_REQUIRED text that others wrote has come into the conversation since you were asked about pay: see the new question
             > confirm token-1
             answer question-1 yes as call-2
             call-1 Refused

@@ -702,7 +702,7 @@ fn what_others_wrote_stays_that_in_the_answer_of_a_parent() {
             call-3 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED post runs only after the user has confirmed it, because this conversation holds text that others wrote
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-3 token-1 {"text":"b"}
+            client: confirm call-3 token-1 {"text":"b"} because "text that others wrote is in the conversation"
         "#]],
     );
 }
@@ -727,7 +727,7 @@ fn what_a_capability_brings_in_marks_the_call_whether_it_works_or_fails() {
             call-2 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED post runs only after the user has confirmed it, because this conversation holds text that others wrote
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 token-1 {"text":"a"}
+            client: confirm call-2 token-1 {"text":"a"} because "text that others wrote is in the conversation"
         "#]],
     );
     check(
@@ -748,7 +748,7 @@ fn what_a_capability_brings_in_marks_the_call_whether_it_works_or_fails() {
             call-2 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED post runs only after the user has confirmed it, because this conversation holds text that others wrote
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 token-1 {"text":"a"}
+            client: confirm call-2 token-1 {"text":"a"} because "text that others wrote is in the conversation"
         "#]],
     );
     check(
@@ -776,7 +776,7 @@ fn what_a_capability_brings_in_marks_the_call_whether_it_works_or_fails() {
             call-3 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED post runs only after the user has confirmed it, because this conversation holds text that others wrote
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-3 token-1 {"text":"a"}
+            client: confirm call-3 token-1 {"text":"a"} because "text that others wrote is in the conversation"
         "#]],
     );
 }

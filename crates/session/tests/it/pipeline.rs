@@ -395,7 +395,7 @@ fn text_that_others_wrote_cannot_make_the_model_change_anything_unasked() {
             request call-3 write
             call-3 rejected ConfirmationRequired
             request call-4 ignore_user
-            client: confirm call-3 token-1 {"text":"after"}
+            client: confirm call-3 token-1 {"text":"after"} because "text that others wrote is in the conversation"
             start call-4 ignore_user (effect-2) {"text":"rude"}
             > returns 4 {"x":1}
             record effect-2 Succeeded

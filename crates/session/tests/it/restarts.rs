@@ -262,7 +262,7 @@ fn what_others_wrote_still_needs_consent() {
             call-2 rejected ConfirmationRequired
             to model: function-call-2 CONFIRMATION_REQUIRED write runs only after the user has confirmed it, because this conversation holds text that others wrote
             client: ToolsComplete { tool_count: 1 }
-            client: confirm call-2 token-1 {"text":"a"}
+            client: confirm call-2 token-1 {"text":"a"} because "text that others wrote is in the conversation"
         "#]],
     );
 }

@@ -352,7 +352,7 @@ fn a_retry_is_judged_anew_when_its_wait_is_over() {
             call-2 finished
             > wait 25000
             request call-1 upsert
-            client: confirm call-1 token-1 {"text":"a"}
+            client: confirm call-1 token-1 {"text":"a"} because "text that others wrote is in the conversation"
             call-1 finished ConfirmationRequired
             to model: function-call-1 CONFIRMATION_REQUIRED upsert runs only after the user has confirmed it, because this conversation holds text that others wrote + function-call-2 ok quoted {"x":1}
             client: ToolsComplete { tool_count: 2 }

@@ -8,7 +8,9 @@ use super::{
 };
 use crate::failure::Failure;
 use crate::import::folder::{self, Step};
+use crate::import::mcp_resource::is_for_resources;
 use crate::import::openapi::{self, Choice, DocumentError};
+use crate::import::remark;
 use crate::import::tools::{self, ListError};
 use crate::import::{Code, Imported, LeftOut, ToolDirectory};
 use crate::printer::{Format, Printer};
@@ -42,9 +44,13 @@ pub(super) struct TakingUp<'a> {
     pub(super) accept: bool,
     /// The flag that renames a tool whose name is taken.
     pub(super) rename: &'static str,
+    /// The next steps with the written tools.
+    pub(super) review: &'static str,
 }
 
 const RENAME: &str = "rename it, or leave it out with --only";
+const REVIEW: &str =
+    "read each schema.json, then take requiresConfirmation back where nobody need be asked";
 
 fn import_openapi(arguments: &OpenapiArguments) -> Result<(), Failure> {
     let flags = flags([("--tools", "folders.tools", &arguments.tools)]);
@@ -76,6 +82,7 @@ fn import_openapi(arguments: &OpenapiArguments) -> Result<(), Failure> {
         only: &arguments.only,
         accept: arguments.accept,
         rename: RENAME,
+        review: REVIEW,
     };
     take_up(&config.folders.tools, &imported, &taking_up)
 }
@@ -108,6 +115,7 @@ fn import_list(arguments: &ListArguments) -> Result<(), Failure> {
         only: &taking.only,
         accept: taking.accept,
         rename: RENAME,
+        review: REVIEW,
     };
     take_up(&config.folders.tools, &imported, &taking_up)
 }
@@ -239,6 +247,7 @@ pub(super) fn take_up(
         only,
         accept,
         rename,
+        review,
     } = *taking_up;
     for LeftOut { origin, reason } in &imported.left_out {
         Printer.problem(&format!("left out: {origin}: {reason}"));
@@ -299,8 +308,8 @@ pub(super) fn take_up(
         |left_out: &LeftOut| json!({ "origin": left_out.origin, "reason": left_out.reason });
     Printer.outcome(
         &format!(
-            "{} from {}; {} left out; read each schema.json, then take requiresConfirmation back where nobody need be asked",
-            counted(steps.len(), "tool", "tools"),
+            "{} from {}; {} left out; {review}",
+            counted_tools(&imported.tools),
             imported.source,
             counted(left_out.len(), part, parts),
         ),
@@ -312,6 +321,17 @@ pub(super) fn take_up(
         }),
     );
     Ok(())
+}
+
+/// The number of the source's own tools, and the id of the tool for what it offers beside them.
+fn counted_tools(tools: &[ToolDirectory]) -> String {
+    let (beside, own): (Vec<_>, Vec<_>) = tools.iter().partition(|tool| is_for_resources(tool));
+    let own = (!own.is_empty()).then(|| counted(own.len(), "tool", "tools"));
+    let beside = beside.into_iter().map(|tool| tool.id.clone());
+    own.into_iter()
+        .chain(beside)
+        .collect::<Vec<_>>()
+        .join(" and ")
 }
 
 /// One of several lines for people. For programs there is one result, at the end.
@@ -328,6 +348,7 @@ pub(super) fn write(
     steps: &[(&ToolDirectory, Step)],
 ) -> Result<Vec<Value>, Failure> {
     let mut written = Vec::new();
+    let mut new: Vec<&ToolDirectory> = Vec::new();
     let mut notes: Vec<&str> = Vec::new();
     for (tool, step) in steps {
         let shown = tools.join(tool.name());
@@ -342,12 +363,13 @@ pub(super) fn write(
             "directory": shown.to_string(),
             "origin": tool.origin,
             "state": state,
-            "notes": tool.notes,
+            "notes": notes_of(tool),
         }));
         if *step == Step::Unchanged {
             step_done(&format!("{verb} {shown}"));
             continue;
         }
+        new.push(tool);
         let taken_out = folder::write(tools, source, tool).map_err(Failure::of)?;
         step_done(&format!("{verb} {shown} ({})", tool.origin));
         for note in &taken_out {
@@ -362,7 +384,16 @@ pub(super) fn write(
             Printer.hint(&format!("note: {}: {note}", tool.name()));
         }
     }
+    for line in remark::lines(&new) {
+        Printer.hint(&format!("note: {line}"));
+    }
     Ok(written)
+}
+
+/// Everything that is to be known of one tool.
+fn notes_of(tool: &ToolDirectory) -> Vec<String> {
+    let remarks = tool.remarks.iter().map(|remark| remark.of(tool));
+    tool.notes.iter().cloned().chain(remarks).collect()
 }
 
 pub(super) fn counted(count: usize, one: &str, many: &str) -> String {

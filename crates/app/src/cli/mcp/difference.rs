@@ -56,9 +56,13 @@ pub(super) fn run(arguments: &DiffArguments) -> Result<(), Failure> {
         difference.take_up(&config.folders.tools)?;
     }
     let text = match changes {
-        0 => format!(
-            "{} as they were imported",
-            counted(imported.values().map(BTreeMap::len).sum(), "tool", "tools")
+        0 => counted(
+            differences
+                .iter()
+                .map(|difference| difference.steps.len())
+                .sum(),
+            "tool as it was imported",
+            "tools as they were imported",
         ),
         changes => format!(
             "{} taken up; read each schema.json, then write \"reviewed\": true into handler.json",

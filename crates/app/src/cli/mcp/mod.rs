@@ -14,12 +14,13 @@ use crate::import::words::tool_id;
 use crate::printer::Printer;
 use crate::server::Handlers;
 use crate::toolbox::mcp_servers;
+use crate::unset;
 use clap::{Args, Subcommand};
 use section::{Found, Section};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use windlass_config::{Config, FILE_NAME, McpName, SecretName};
+use windlass_config::{Config, FILE_NAME, McpName, SecretName, VariableName};
 use windlass_runtime::mcp::Offering;
 use windlass_tool::id::ToolId;
 
@@ -70,8 +71,8 @@ struct ImportArguments {
     /// The server's name in the configuration; without it, a name is made of its address or command
     #[arg(long, value_name = "NAME", value_parser = server_name)]
     name: Option<String>,
-    /// A variable of the environment that a command is given; repeatable
-    #[arg(long, value_name = "VARIABLE", value_parser = secret_name)]
+    /// The name of a variable of the environment that a command is given; repeatable
+    #[arg(long, value_name = "VARIABLE", value_parser = variable_name)]
     env: Vec<String>,
     /// A secret that a command is given as a variable; repeatable
     #[arg(long, value_name = "SECRET", value_parser = secret_name)]
@@ -120,6 +121,24 @@ fn server_name(text: &str) -> Result<String, String> {
     Ok(name.as_str().to_owned())
 }
 
+fn variable_name(text: &str) -> Result<String, String> {
+    let (name, value) = text
+        .split_once('=')
+        .map_or((text, None), |(name, value)| (name, Some(value)));
+    let known = VariableName::try_from(name.to_owned()).map_err(|_| {
+        "no variable can have that name; names have letters, digits and underscores, and begin with no digit"
+            .to_owned()
+    })?;
+    let name = known.as_str().to_owned();
+    match value {
+        None => Ok(name),
+        // The value may be a secret.
+        Some(_) => Err(format!(
+            "write the name only, --env {name}; its value comes from the environment of windlass, as in {name}=… windlass mcp import …"
+        )),
+    }
+}
+
 fn secret_name(text: &str) -> Result<String, String> {
     let name = SecretName::try_from(text.to_owned()).map_err(|error| error.to_string())?;
     Ok(name.as_str().to_owned())
@@ -140,6 +159,9 @@ fn import_server(arguments: &ImportArguments, handlers: &Handlers) -> Result<(),
     expect_network()?;
     let Found { name, section } = section::find(arguments, &mut config)?;
     let shown = name.as_str().to_owned();
+    for unset in unset::of_server(&config, &name) {
+        Printer.hint(&format!("note: {unset}"));
+    }
     let failed = |cause: String| Failure::Failed(format!("{shown} cannot be imported: {cause}"));
     let offering = offering(&config, name.as_str()).map_err(failed)?;
     let built_in = |id: &str| ToolId::parse(id).is_some_and(|id| handlers.contains_key(&id));
@@ -164,6 +186,7 @@ fn import_server(arguments: &ImportArguments, handlers: &Handlers) -> Result<(),
         part: ["tool", "tools"],
         only: &taking.only,
         accept: taking.accept,
+        review: "read each schema.json and guide.md; where nobody need be asked, write \"reviewed\": true into handler.json and take requiresConfirmation back",
         rename: "import under other names with --prefix, or leave it out with --only",
     };
     take_up(&config.folders.tools, &imported, &taking_up)?;

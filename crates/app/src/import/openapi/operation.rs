@@ -83,6 +83,7 @@ pub(super) fn tool(
         code: Code::Declared(handler(operation, &address.server, &request)),
         secrets: request.secrets,
         notes: request.notes,
+        remarks: Vec::new(),
     })
 }
 

@@ -343,8 +343,6 @@ fn render_update(update: &ClientUpdate) -> String {
             question
                 .because
                 .as_ref()
-                // Said in every script in which others have written.
-                .filter(|because| **because != ConsentReason::ExternalContent.to_string())
                 .map(|because| format!(" because {because:?}"))
                 .unwrap_or_default(),
             question
