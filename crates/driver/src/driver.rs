@@ -470,7 +470,8 @@ impl<E: Executor> Driver<E> {
                     FailureKind::Transient,
                     "its time was over before it could begin",
                 );
-                report.partial_side_effects = Some(false);
+                // The run that this one goes on from may have done something before it asked its user.
+                report.partial_side_effects = Some(call.session().input.given.is_some());
                 return inputs.push_back(finished(call.call(), report.into()));
             }
             time = time.min(Duration::from_millis(left_ms));

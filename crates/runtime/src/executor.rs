@@ -224,6 +224,7 @@ impl windlass_driver::Executor for Executor {
         let handler = call.tool().handler.clone();
         let call_ref = call.call();
         let placement = handler.placement();
+        let goes_on = call.session().input.given.is_some();
         let capabilities = self.context.capabilities.clone();
         let abort = match placement {
             Placement::Inline => match contain(|| handler.execute(invocation)) {
@@ -247,7 +248,7 @@ impl windlass_driver::Executor for Executor {
                     if !is_under_seat {
                         let taken = tokio::time::timeout(patience(time), seats.take(work)).await;
                         let Ok(Some(taken)) = taken else {
-                            return Ended::Attempt(call_ref, Err(exhausted()));
+                            return Ended::Attempt(call_ref, Err(exhausted(goes_on)));
                         };
                         seat = Some(taken);
                     }
@@ -269,7 +270,7 @@ impl windlass_driver::Executor for Executor {
                 let own = gate.clone();
                 let attempt = async move {
                     if !own.pass() {
-                        return Err(exhausted());
+                        return Err(exhausted(goes_on));
                     }
                     let result = match handler.execute(invocation) {
                         Execution::Ready(result) => result,
@@ -278,14 +279,14 @@ impl windlass_driver::Executor for Executor {
                     checked(result, &*capabilities)
                 };
                 let Ok(running) = self.threads.run(work, attempt) else {
-                    return Some((call_ref, Err(exhausted())));
+                    return Some((call_ref, Err(exhausted(goes_on))));
                 };
                 self.tasks.spawn(async move {
                     let mut running = running;
                     let result = match tokio::time::timeout(patience(time), &mut running).await {
                         Ok(result) => result,
                         // No thread was free for the handler.
-                        Err(_) if gate.pass() => Some(Ok(Err(exhausted()))),
+                        Err(_) if gate.pass() => Some(Ok(Err(exhausted(goes_on)))),
                         Err(_) => running.await,
                     };
                     let result = match result {
@@ -615,11 +616,12 @@ fn broken(problem: &str) -> Failure {
     }
 }
 
-/// A refusal before anything has begun: the call may be made again.
-fn exhausted() -> Failure {
+/// A refusal before anything has begun: the call may be made again. A run that goes on by an answer may have done something before it
+/// asked.
+fn exhausted(goes_on: bool) -> Failure {
     let problem = "the tool does not answer now: earlier calls of it have not ended";
     Report {
-        partial_side_effects: Some(false),
+        partial_side_effects: Some(goes_on),
         ..Report::new(FailureKind::Transient, problem)
     }
     .into()

@@ -731,15 +731,14 @@ impl<'a> Step<'a> {
         if is_long(&question.arguments) || is_long(&question.preview) {
             return Reply::Refused(Refusal::TooLong);
         }
-        // Each run has a question of its own: the user may be answering another run's.
-        let run = |question: &Question| {
+        // A request for consent replaces such requests alone, and a question of a run that run's own: the user may be answering the others.
+        let kind = |question: &Question| {
             let input = question.input.as_ref()?;
-            Some(input.run.as_ref()?.0.clone())
+            Some(input.run.as_ref().map(|(effect_id, _)| effect_id.clone()))
         };
-        let own = run(&question);
+        let own = kind(&question);
         let of_key = self.questions.iter();
-        let of_key =
-            of_key.filter(|other| own.is_none() || run(other).is_none_or(|of| Some(of) == own));
+        let of_key = of_key.filter(|other| kind(other) == own);
         let outdated: Vec<QuestionNumber> = of_key
             .clone()
             .filter(|other| other.state == QuestionState::Open)

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use windlass_session::event::SessionEvent;
 use windlass_session::log_text::{KeptState, Said};
-use windlass_store::{Entry, EntryNumber, LegRef};
+use windlass_store::{Entry, EntryNumber, Epoch, LegRef};
 use windlass_tool::intent::Intent;
 
 /// Entries of a log that are read; more than any world has.
@@ -119,10 +119,12 @@ impl World {
             let is_meant = self.slots[live.slot].conversation == conversation;
             // The session is not told the entries of other processes.
             let leg = &live.driver.leg().leg;
+            // Another process may have written for the leg since this one took it over.
+            let is_taken = self.had_two_owners && live.driver.leg().epoch > Epoch(1);
             let mut unread = log
                 .iter()
                 .filter(|entry| entry.number > live.driver.last_read());
-            let has_read = unread.all(|entry| entry.leg.as_ref() == Some(leg));
+            let has_read = unread.all(|entry| entry.leg.as_ref() == Some(leg) && !is_taken);
             if !is_meant || live.is_over() || live.driver.is_superseded() || !has_read {
                 return None;
             }

@@ -256,17 +256,17 @@ impl World {
         let (now_us, number) = (self.now_us, new.question.number);
         let time_unix_ms = new.question.asked_at_unix_ms;
         let mut lost = None;
-        let run_of = |question: &Question| {
+        let kind_of = |question: &Question| {
             let input = question.input.as_ref()?;
-            Some(input.run.as_ref()?.0.clone())
+            Some(input.run.as_ref().map(|(effect_id, _)| effect_id.clone()))
         };
-        let run = run_of(&new.question);
+        let kind = kind_of(&new.question);
         for ((conversation, _), old) in &mut self.judge.questions {
             let is_older = *conversation == of
                 && old.question.number < number
                 && old.question.key == new.question.key
-                // The question of another run of the same meaning stays.
-                && (run.is_none() || run_of(&old.question).is_none_or(|of| Some(of) == run))
+                // A question of another kind, or of another run, stays.
+                && kind_of(&old.question) == kind
                 && old.question.expires_at_unix_ms > time_unix_ms
                 && !old.is_approved
                 && !old.is_denied

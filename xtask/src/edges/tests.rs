@@ -96,6 +96,7 @@ fn a_pure_crate_may_not_reach_the_async_runtime_by_any_way() {
         &[("windlass-tool", "tokio-util"), ("windlass-tool", "tokio")],
         &[
             "`windlass-tool` may not reach tokio",
+            "`windlass-compile` may not reach tokio",
             "`windlass-driver` may not reach tokio",
             "`windlass-session` may not reach tokio",
             "`windlass-provider` may not reach tokio",

@@ -316,7 +316,11 @@ impl Calls {
             dialogue.answers.forget_notice(Some(&run.effect_id), None);
         }
         if !call.may_begin() {
-            return self.cancel(call, effect_run, dialogue);
+            // The run that was to go on may have done something before it asked.
+            return match (call.given(), effect_run) {
+                (Some(_), Some(run)) => self.end_unasked(call, Some(run), dialogue),
+                (_, effect_run) => self.cancel(call, effect_run, dialogue),
+            };
         }
         // The attempt is known to have ended, and somebody may have been told so.
         if std::mem::take(&mut call.is_over) {

@@ -253,3 +253,20 @@ fn a_reading_call_that_comes_again_waits_for_the_same_answer() {
         assert_eq!(reply.split(',').next(), Some(expected), "{acts:?}");
     }
 }
+
+#[test]
+fn a_request_for_consent_stays_beside_the_question_of_a_run() {
+    let asking = Policy {
+        repeatable: true,
+        consent: true,
+        ..PLAIN
+    };
+    // The user approves one call; another one waits for its approval when the first comes to a question.
+    let mut ledger = Ledger::new(asking);
+    ledger.all(&[Request, Yes, Onset, OtherLeg, Request, FirstAsks]);
+    let open = ledger.store.open_questions(&ledger.conversation).unwrap();
+    let open = open
+        .iter()
+        .filter(|open| open.question.state == QuestionState::Open);
+    assert_eq!(open.count(), 2);
+}
