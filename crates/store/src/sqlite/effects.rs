@@ -262,10 +262,11 @@ pub(super) fn lapsed(
 ) -> rusqlite::Result<Vec<ConversationRef>> {
     connection
         .prepare_cached(
-            "SELECT DISTINCT tenant, conversation_id, (SELECT user_id FROM conversations
+            "SELECT tenant, conversation_id, (SELECT user_id FROM conversations
                  WHERE tenant = effects.tenant AND conversation_id = effects.conversation_id)
              FROM effects INDEXED BY effects_running
-             WHERE state = 'running' AND (lease_end_unix_ms <= ?1 OR owner NOT IN (?2, '')) LIMIT ?3",
+             WHERE state = 'running' AND (lease_end_unix_ms <= ?1 OR (owner <> ?2 AND owner <> ''))
+             GROUP BY tenant, conversation_id LIMIT ?3",
         )?
         .query_map(
             params![time(now_unix_ms), owner.0, bound(conversations_max)],
