@@ -895,9 +895,4 @@ impl Tables for TransactionRows<'_> {
         }
         Ok(())
     }
-
-    fn forget(&mut self) -> Result<(), StoreUnavailable> {
-        self.kept.conversations.remove(&self.place);
-        Ok(())
-    }
 }
