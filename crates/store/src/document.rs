@@ -1,9 +1,8 @@
 //! Rows as documents: the body of each row, which is JSON, and the columns beside it, by which statements search, sort and count. An
-//! engine writes and reads every row through this file. Knows no statement.
+//! engine with tables writes and reads every row through this file. Knows no statement.
 //!
-//! A body is the row itself. A field that a version adds to a row needs a default and no change of any table: bodies from before have
-//! it not, and a field that nobody knows is passed over. Only a new column needs a step of the schema. Columns follow from the row,
-//! and nothing reads them back.
+//! A body is the whole row. A field that is added to a row needs a default, because earlier bodies lack it; unknown fields are ignored.
+//! Only a new column needs a migration. Columns follow from the row, and no row is read from its columns.
 
 use crate::Hash;
 use crate::effect::{Effect, LookupState};
@@ -43,8 +42,8 @@ impl Document for Effect {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EffectColumns<'a> {
     pub(crate) effect_id: &'a EffectId,
-    /// Nested calls have their parent and ordinal in place of a key.
     pub(crate) near: &'a EffectKey,
+    /// The parent effect of a nested call, and the call's ordinal.
     pub(crate) parent: Option<&'a EffectId>,
     pub(crate) ordinal: Option<u32>,
     pub(crate) tool: &'a ToolId,

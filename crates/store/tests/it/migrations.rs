@@ -128,7 +128,7 @@ fn what_was_asked_before_is_known_after() {
         panic!("{done:?}");
     };
     assert_eq!(done.effect_id.as_str(), "effect-8");
-    // The child of a running effect, and the tasks of its user.
+    // The work of the sweep, of the webhook and of the audit.
     let due = store.due().unwrap();
     assert_eq!(due.lookups.len(), 0, "{due:?}");
     assert_eq!(store.unsent_tasks(None, 10).unwrap().len(), 1);
