@@ -6,7 +6,7 @@ use crate::decide::{Context, decide};
 use crate::effect::Effect;
 use crate::id::{ConversationRef, EffectKey, EntryNumber, ServerKey};
 use crate::party::{Beginner, Parties};
-use crate::rows::{ResumeRows, Rows, Tables};
+use crate::rows::{Change, ResumeRows, Rows, Tables};
 use crate::{StoreLimits, StoreUnavailable};
 use windlass_tool::arguments::Arguments;
 use windlass_tool::id::EffectId;
@@ -32,7 +32,8 @@ pub(crate) fn apply(
         && known.is_idle(surroundings.now_unix_ms, limits)
         && !tables.is_in_use(surroundings.owner, surroundings.now_unix_ms)?
     {
-        tables.forget()?;
+        let place = (known.tenant.clone(), known.conversation_id.clone());
+        tables.write(Change::Forgotten(place))?;
         found = None;
     }
     let used = found.as_ref().map_or(0, |known| known.used_at_unix_ms);

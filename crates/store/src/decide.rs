@@ -64,59 +64,59 @@ pub fn decide(rows: Rows, command: &Command, context: &Context<'_>) -> Decision 
         };
     }
     let is_missing = rows.conversation.is_none();
-    let mut step = Step::new(rows, context);
+    let mut decision = DecisionBuilder::new(rows, context);
     // A conversation that was never begun has nothing to write.
-    if is_missing && let Err(reply) = step.begin_conversation(command) {
+    if is_missing && let Err(reply) = decision.begin_conversation(command) {
         return Decision {
             reply,
             changes: Vec::new(),
         };
     }
     let reply = match command {
-        Command::Open(_) => step.open(),
-        Command::Attach(leg) => step.attach(leg),
-        Command::Resume(presented) => step.resume(presented),
+        Command::Open(_) => decision.open(),
+        Command::Attach(leg) => decision.attach(leg),
+        Command::Resume(presented) => decision.resume(presented),
         Command::Save {
             leg,
             body,
             expires_in_ms,
-        } => step.save(leg, body, *expires_in_ms),
-        Command::Leave(leg) => step.leave(leg),
-        Command::Discard => step.discard(),
-        Command::Append { leg, entries } => step.append(leg, entries),
+        } => decision.save(leg, body, *expires_in_ms),
+        Command::Leave(leg) => decision.leave(leg),
+        Command::Discard => decision.discard(),
+        Command::Append { leg, entries } => decision.append(leg, entries),
         Command::Taint => {
-            step.conversation.has_external_content = true;
-            step.is_used = true;
+            decision.conversation.has_external_content = true;
+            decision.is_used = true;
             Reply::Done
         }
-        Command::Request(request) => step.request(request),
-        Command::Answer(answer) => step.answer(answer),
+        Command::Request(request) => decision.request(request),
+        Command::Answer(answer) => decision.answer(answer),
         Command::Abandon {
             nonce, question, ..
-        } => step.abandon(*nonce, *question),
-        Command::Withdraw { leg, questions } => step.withdraw(leg, questions),
-        Command::Revoke { question, leg } => step.revoke(*question, leg.as_ref()),
-        Command::Record(record) => step.record(record),
-        Command::Found(found) => step.found(found),
-        Command::CalledBack(called_back) => step.called_back(called_back),
+        } => decision.abandon(*nonce, *question),
+        Command::Withdraw { leg, questions } => decision.withdraw(leg, questions),
+        Command::Revoke { question, leg } => decision.revoke(*question, leg.as_ref()),
+        Command::Record(record) => decision.record(record),
+        Command::Found(found) => decision.found(found),
+        Command::CalledBack(called_back) => decision.called_back(called_back),
         Command::Settle => {
-            let settled = step.settle_lapsed();
+            let settled = decision.settle_lapsed();
             Reply::Settled(settled)
         }
-        Command::LookUp { .. } => step.look_up(),
-        Command::Progress(told) => step.progress(told),
-        Command::CancelTask { .. } => step.cancel_task(),
-        Command::TasksSent(sent) => step.tasks_sent(sent),
-        Command::Heard { .. } => step.heard(),
-        Command::Audited(_) => step.audited(),
-        Command::Rename(title) => step.rename(title),
-        Command::Erase => step.erase(),
+        Command::LookUp { .. } => decision.look_up(),
+        Command::Progress(told) => decision.progress(told),
+        Command::CancelTask { .. } => decision.cancel_task(),
+        Command::TasksSent(sent) => decision.tasks_sent(sent),
+        Command::Heard { .. } => decision.heard(),
+        Command::Audited(_) => decision.audited(),
+        Command::Rename(title) => decision.rename(title),
+        Command::Erase => decision.erase(),
     };
-    step.finish(reply)
+    decision.finish(reply)
 }
 
 /// One decision in progress: rows as they will be, and their changes.
-struct Step<'a> {
+struct DecisionBuilder<'a> {
     context: &'a Context<'a>,
     now_unix_ms: u64,
     conversation: Conversation,
@@ -139,7 +139,7 @@ struct Step<'a> {
     is_marked: bool,
 }
 
-impl<'a> Step<'a> {
+impl<'a> DecisionBuilder<'a> {
     fn new(mut rows: Rows, context: &'a Context<'a>) -> Self {
         let of = context.conversation;
         let conversation = rows.conversation.clone().unwrap_or_else(|| Conversation {

@@ -26,14 +26,17 @@ pub struct Effect {
     /// Oldest first; never empty.
     pub attempts: Vec<Attempt>,
     /// The recorded answer as JSON; `None` before there is one, and if it was too long to keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Sensitive<String>>,
     /// The parent effect of a nested call, and the call's ordinal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<(EffectId, u32)>,
     /// The leg for which it was last run.
     pub leg: SessionId,
     /// The provider's connection of the request; in text mode one number, because nothing is lost with a connection.
     pub generation: u64,
     /// The onset of the user turn in which it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub onset: Option<EntryNumber>,
     /// The entry at which it was first begun. A later effect of its key has a higher one.
     pub first_entry: EntryNumber,
@@ -90,6 +93,7 @@ pub struct Attempt {
     /// If another attempt is to follow this one, that one begins before this time.
     pub lease_end_unix_ms: u64,
     /// The approval that it runs with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<QuestionNumber>,
     /// The version of the tool that runs. `None` for attempts from a time when it was not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,6 +102,7 @@ pub struct Attempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<QuestionNumber>,
     /// `None` until its end is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<AttemptOutcome>,
 }
 

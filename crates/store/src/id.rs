@@ -1,7 +1,7 @@
 //! The names of things within the ledger. Minting ids and nonces is the driver's business.
 
-use crate::Hash;
 use crate::party::PartyHash;
+use crate::{Hash, hexadecimal};
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -27,7 +27,7 @@ pub struct ConversationRef {
 
 /// Names one command, so that the same command is recognised when its acknowledgement was lost. 128 random bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Nonce(pub [u8; 16]);
+pub struct Nonce(#[serde(with = "hexadecimal")] pub [u8; 16]);
 
 impl fmt::Debug for Nonce {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,7 +64,7 @@ pub struct AttemptNumber(pub u32);
 
 /// The identity of an effect: a keyed hash over tool, user and the identifying arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct EffectKey(pub Hash);
+pub struct EffectKey(#[serde(with = "hexadecimal")] pub Hash);
 
 impl fmt::Debug for EffectKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,20 +83,13 @@ impl Token {
     /// `None` if the text is no token.
     pub fn parse(text: &str) -> Option<Self> {
         let (number, mac) = text.split_once('.')?;
-        let is_plain = |text: &str, length: usize| {
-            (1..=length).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-        };
-        if !is_plain(number, 10) || mac.len() != 32 || !is_plain(mac, 32) {
+        let is_digits = number.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_digits || !(1..=10).contains(&number.len()) {
             return None;
         }
-        let mut bytes = [0; 16];
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(mac.get(2 * index..2 * index + 2)?, 16).ok()?;
-        }
-        let question = QuestionNumber(number.parse().ok()?);
         Some(Self {
-            question,
-            mac: bytes,
+            question: QuestionNumber(number.parse().ok()?),
+            mac: hexadecimal::parse(mac)?,
         })
     }
 

@@ -1,9 +1,9 @@
 //! Conversations, their legs and their deliveries, as they are kept. Knows no store and no clock.
 
-use crate::Hash;
 use crate::id::{EffectKey, EntryNumber, Epoch, OwnerId, QuestionNumber};
 use crate::party::Parties;
 use crate::standing::StandingApproval;
+use crate::{Hash, hexadecimal};
 use serde::{Deserialize, Serialize};
 use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, UserId};
 use windlass_tool::kind::Mode;
@@ -38,6 +38,7 @@ pub struct Conversation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heading {
     /// The beginning of the user's first message, or the name given by the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<Sensitive<String>>,
     /// The number of messages of user and model. A conversation without one is not shown.
     pub messages: u64,
@@ -52,14 +53,20 @@ pub struct Leg {
     pub owner: OwnerId,
     pub client_id: ClientId,
     /// SHA-256 of the token with which its client resumes it.
+    #[serde(with = "hexadecimal")]
     pub resume_token: Hash,
     /// The state that a process needs to go on with it: the provider's handle, and the core's own state. Written by the session.
+    #[serde(default, skip_serializing_if = "is_empty")]
     pub body: Sensitive<Vec<u8>>,
     /// The highest of its own numbers in the log.
     pub last_number: u64,
     /// The log has its beginning: that is so from its first entry on.
     pub is_announced: bool,
     pub expires_at_unix_ms: u64,
+}
+
+fn is_empty(body: &Sensitive<Vec<u8>>) -> bool {
+    body.expose().is_empty()
 }
 
 /// The party that shows a resume token.
@@ -81,7 +88,7 @@ impl Leg {
 }
 
 /// The request of one provider message, so that the same message is recognised when it comes again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
     pub leg: SessionId,
     /// The provider's id, or a hash of the request.
@@ -89,6 +96,7 @@ pub struct Delivery {
     pub generation: u64,
     pub key: EffectKey,
     /// SHA-256 of tool and canonical arguments.
+    #[serde(with = "hexadecimal")]
     pub arguments: Hash,
     pub became: Became,
 }

@@ -4,7 +4,9 @@
 mod apply;
 pub mod command;
 pub mod decide;
+mod document;
 pub mod effect;
+mod hexadecimal;
 pub mod id;
 pub mod leg;
 mod limits;

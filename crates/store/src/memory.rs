@@ -33,13 +33,13 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Kept {
     blocks: BTreeMap<UserId, Block>,
-    conversations: BTreeMap<(TenantId, ConversationId), Talk>,
+    conversations: BTreeMap<(TenantId, ConversationId), ConversationRows>,
     ended_clients: VecDeque<ClientId>,
 }
 
 /// Everything of one conversation.
 #[derive(Debug)]
-struct Talk {
+struct ConversationRows {
     conversation: Conversation,
     legs: BTreeMap<SessionId, Leg>,
     /// The effects in the order in which they began.
@@ -74,25 +74,25 @@ impl MemoryStore {
     fn read<T>(
         &self,
         conversation: &ConversationRef,
-        read: impl FnOnce(&Talk) -> T,
+        read: impl FnOnce(&ConversationRows) -> T,
     ) -> Result<Option<T>, StoreUnavailable> {
         let kept = self.kept();
         let place = (
             conversation.tenant.clone(),
             conversation.conversation_id.clone(),
         );
-        let talk = kept.conversations.get(&place).filter(|talk| {
-            talk.conversation.user_id == conversation.user_id && !self.is_over(talk)
+        let rows = kept.conversations.get(&place).filter(|rows| {
+            rows.conversation.user_id == conversation.user_id && !self.is_over(rows)
         });
-        Ok(talk.map(read))
+        Ok(rows.map(read))
     }
 
     /// Whether nothing of a conversation is known any more.
-    fn is_over(&self, talk: &Talk) -> bool {
+    fn is_over(&self, rows: &ConversationRows) -> bool {
         let now_unix_ms = self.now_unix_ms();
-        talk.conversation
+        rows.conversation
             .is_idle(now_unix_ms, &self.settings.limits)
-            && !talk.is_in_use(&self.settings.owner, now_unix_ms)
+            && !rows.is_in_use(&self.settings.owner, now_unix_ms)
     }
 
     fn asked(&self, conversation: &ConversationRef, question: &Question) -> OpenQuestion {
@@ -119,14 +119,14 @@ impl Store for MemoryStore {
         let mut replies = Vec::with_capacity(batches.len());
         for batch in batches {
             let of = &batch.conversation;
-            let mut rows = TalkRows {
+            let mut transaction = TransactionRows {
                 kept: &mut kept,
                 place: (of.tenant.clone(), of.conversation_id.clone()),
             };
             let answers = batch
                 .commands
                 .iter()
-                .map(|command| apply(&mut rows, of, command, &surroundings));
+                .map(|command| apply(&mut transaction, of, command, &surroundings));
             replies.push(answers.collect::<Result<Vec<Reply>, _>>()?);
         }
         Ok(replies)
@@ -139,9 +139,9 @@ impl Store for MemoryStore {
     ) -> Result<Option<Conversation>, StoreUnavailable> {
         let kept = self.kept();
         let place = (tenant.clone(), conversation_id.clone());
-        let talk = kept.conversations.get(&place);
-        let talk = talk.filter(|talk| !self.is_over(talk));
-        Ok(talk.map(|talk| talk.conversation.clone()))
+        let rows = kept.conversations.get(&place);
+        let rows = rows.filter(|rows| !self.is_over(rows));
+        Ok(rows.map(|rows| rows.conversation.clone()))
     }
 
     fn crowded(
@@ -166,8 +166,8 @@ impl Store for MemoryStore {
         after: EntryNumber,
         entries_max: usize,
     ) -> Result<Vec<Entry>, StoreUnavailable> {
-        let entries = self.read(conversation, |talk| {
-            let newer = talk.entries.iter().filter(|entry| entry.number > after);
+        let entries = self.read(conversation, |rows| {
+            let newer = rows.entries.iter().filter(|entry| entry.number > after);
             let newer: Vec<&Entry> = newer.collect();
             let surplus = newer.len().saturating_sub(entries_max);
             newer[surplus..].iter().copied().cloned().collect()
@@ -181,8 +181,8 @@ impl Store for MemoryStore {
         before: EntryNumber,
         entries_max: usize,
     ) -> Result<Vec<Entry>, StoreUnavailable> {
-        let entries = self.read(conversation, |talk| {
-            let older = talk.entries.iter().rev();
+        let entries = self.read(conversation, |rows| {
+            let older = rows.entries.iter().rev();
             let older = older.filter(|entry| entry.number < before);
             let mut older: Vec<Entry> = older.take(entries_max).cloned().collect();
             older.reverse();
@@ -193,7 +193,7 @@ impl Store for MemoryStore {
 
     fn conversations_of(&self, wanted: &Wanted<'_>) -> Result<Vec<Conversation>, StoreUnavailable> {
         let kept = self.kept();
-        let all = kept.conversations.values().map(|talk| &talk.conversation);
+        let all = kept.conversations.values().map(|rows| &rows.conversation);
         let place =
             |one: &Conversation| (Reverse(one.used_at_unix_ms), one.conversation_id.clone());
         let behind = wanted.behind.map(|(used, id)| (Reverse(used), id.clone()));
@@ -214,9 +214,9 @@ impl Store for MemoryStore {
         entries_max: usize,
         is_meant: &dyn Fn(&str) -> bool,
     ) -> Result<Searched, StoreUnavailable> {
-        let searched = self.read(conversation, |talk| {
+        let searched = self.read(conversation, |rows| {
             let mut searched = Searched::default();
-            for entry in talk.entries.iter().rev().take(entries_max) {
+            for entry in rows.entries.iter().rev().take(entries_max) {
                 searched.entries += 1;
                 let EntryEvent::Said(said) = &entry.event else {
                     continue;
@@ -237,7 +237,7 @@ impl Store for MemoryStore {
         conversation: &ConversationRef,
         key: &str,
     ) -> Result<Option<Entry>, StoreUnavailable> {
-        let entry = self.read(conversation, |talk| talk.entry_of_key(key).cloned())?;
+        let entry = self.read(conversation, |rows| rows.entry_of_key(key).cloned())?;
         Ok(entry.flatten())
     }
 
@@ -255,9 +255,9 @@ impl Store for MemoryStore {
         conversation: &ConversationRef,
     ) -> Result<Vec<OpenQuestion>, StoreUnavailable> {
         let now_unix_ms = self.now_unix_ms();
-        let open = self.read(conversation, |talk| {
-            let now_unix_ms = talk.time(now_unix_ms);
-            let open = talk
+        let open = self.read(conversation, |rows| {
+            let now_unix_ms = rows.time(now_unix_ms);
+            let open = rows
                 .questions
                 .values()
                 .filter(|question| question.is_open(now_unix_ms));
@@ -272,7 +272,7 @@ impl Store for MemoryStore {
         conversation: &ConversationRef,
         number: QuestionNumber,
     ) -> Result<Option<Question>, StoreUnavailable> {
-        let question = self.read(conversation, |talk| talk.questions.get(&number).cloned())?;
+        let question = self.read(conversation, |rows| rows.questions.get(&number).cloned())?;
         Ok(question.flatten())
     }
 
@@ -282,11 +282,11 @@ impl Store for MemoryStore {
         effect_id: &EffectId,
     ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable> {
         let kept = self.kept();
-        let mut talks = kept
+        let mut all_rows = kept
             .conversations
             .values()
-            .filter(|talk| talk.conversation.tenant == *tenant);
-        Ok(talks.find_map(|talk| Some((talk.reference(), talk.effect(effect_id)?.clone()))))
+            .filter(|rows| rows.conversation.tenant == *tenant);
+        Ok(all_rows.find_map(|rows| Some((rows.reference(), rows.effect(effect_id)?.clone()))))
     }
 
     fn effect_of_any(
@@ -294,12 +294,12 @@ impl Store for MemoryStore {
         effect_id: &EffectId,
     ) -> Result<Option<(ConversationRef, Effect)>, StoreUnavailable> {
         let kept = self.kept();
-        let mut talks = kept.conversations.values();
-        Ok(talks.find_map(|talk| Some((talk.reference(), talk.effect(effect_id)?.clone()))))
+        let mut all_rows = kept.conversations.values();
+        Ok(all_rows.find_map(|rows| Some((rows.reference(), rows.effect(effect_id)?.clone()))))
     }
 
     fn unheard(&self, conversation: &ConversationRef) -> Result<Vec<Effect>, StoreUnavailable> {
-        let unheard = self.read(conversation, |talk| talk.unheard(None))?;
+        let unheard = self.read(conversation, |rows| rows.unheard(None))?;
         Ok(unheard.unwrap_or_default())
     }
 
@@ -312,8 +312,8 @@ impl Store for MemoryStore {
             .behind
             .map(|(begun, id)| (Reverse(begun), id.clone()));
         let kept = self.kept();
-        let talks = kept.conversations.values().filter(|talk| {
-            let known = &talk.conversation;
+        let all_rows = kept.conversations.values().filter(|rows| {
+            let known = &rows.conversation;
             known.tenant == *wanted.tenant
                 && wanted.is_users(&known.user_id)
                 && wanted
@@ -321,14 +321,14 @@ impl Store for MemoryStore {
                     .is_none_or(|id| known.conversation_id == *id)
         });
         let mut listed = Vec::new();
-        for talk in talks {
+        for rows in all_rows {
             let is_meant = |effect: &&Effect| {
                 effect.task.is_some()
                     && (!wanted.only_running || effect.state == EffectState::Running)
                     && behind.as_ref().is_none_or(|behind| place(effect) > *behind)
             };
-            let meant = talk.effects.iter().filter(is_meant);
-            listed.extend(meant.map(|effect| (talk.reference(), effect.clone())));
+            let meant = rows.effects.iter().filter(is_meant);
+            listed.extend(meant.map(|effect| (rows.reference(), effect.clone())));
         }
         listed.sort_by_key(|(_, effect)| place(effect));
         listed.truncate(wanted.tasks_max);
@@ -342,13 +342,13 @@ impl Store for MemoryStore {
     ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
         let kept = self.kept();
         let mut unsent = Vec::new();
-        for talk in kept.conversations.values() {
+        for rows in kept.conversations.values() {
             let is_unsent = |effect: &&Effect| {
                 effect.state != EffectState::Running
                     && effect.task.as_ref().is_some_and(|task| !task.is_sent)
             };
-            let of_talk = talk.effects.iter().filter(is_unsent);
-            unsent.extend(of_talk.map(|effect| (talk.reference(), effect.clone())));
+            let of_conversation = rows.effects.iter().filter(is_unsent);
+            unsent.extend(of_conversation.map(|effect| (rows.reference(), effect.clone())));
         }
         let place = |effect: &Effect| (effect.changed_at_unix_ms, effect.effect_id.clone());
         let behind = behind.map(|(changed, id)| (changed, id.clone()));
@@ -360,31 +360,31 @@ impl Store for MemoryStore {
 
     fn leg(&self, resume_token: &Hash) -> Result<Option<(ConversationRef, Leg)>, StoreUnavailable> {
         let kept = self.kept();
-        let mut talks = kept.conversations.values();
-        Ok(talks
-            .find_map(|talk| Some((talk.reference(), talk.leg_by_token(resume_token)?.clone()))))
+        let mut all_rows = kept.conversations.values();
+        Ok(all_rows
+            .find_map(|rows| Some((rows.reference(), rows.leg_by_token(resume_token)?.clone()))))
     }
 
     fn due(&self) -> Result<Due, StoreUnavailable> {
         let now_unix_ms = self.now_unix_ms();
         let kept = self.kept();
         let mut due = Due::default();
-        for talk in kept.conversations.values() {
+        for rows in kept.conversations.values() {
             let is_lapsed = |effect: &Effect| {
                 effect.state == EffectState::Running
                     && effect
                         .newest_attempt()
                         .has_lapsed(now_unix_ms, &self.settings.owner)
             };
-            if talk.effects.iter().any(is_lapsed) && due.lapsed.len() < DUE_MAX {
-                due.lapsed.push(talk.reference());
+            if rows.effects.iter().any(is_lapsed) && due.lapsed.len() < DUE_MAX {
+                due.lapsed.push(rows.reference());
             }
             let is_due = |effect: &&Effect| {
                 effect.state == EffectState::Unknown && effect.lookup.is_due(now_unix_ms)
             };
-            for effect in talk.effects.iter().filter(is_due) {
+            for effect in rows.effects.iter().filter(is_due) {
                 if due.lookups.len() < DUE_MAX {
-                    due.lookups.push((talk.reference(), effect.clone()));
+                    due.lookups.push((rows.reference(), effect.clone()));
                 }
             }
         }
@@ -397,11 +397,11 @@ impl Store for MemoryStore {
     ) -> Result<Vec<(ConversationRef, Effect)>, StoreUnavailable> {
         let kept = self.kept();
         let mut unaudited = Vec::new();
-        for talk in kept.conversations.values() {
+        for rows in kept.conversations.values() {
             let is_unaudited =
                 |effect: &&Effect| effect.state != EffectState::Running && !effect.is_audited;
-            for effect in talk.effects.iter().filter(is_unaudited) {
-                unaudited.push((talk.reference(), effect.clone()));
+            for effect in rows.effects.iter().filter(is_unaudited) {
+                unaudited.push((rows.reference(), effect.clone()));
             }
         }
         unaudited.sort_by_key(|(_, effect)| effect.changed_at_unix_ms);
@@ -475,16 +475,16 @@ impl Kept {
     /// Deletes expired rows, and returns how many.
     fn prune(&mut self, now_unix_ms: u64, settings: &StoreSettings) -> usize {
         let (limits, owner) = (&settings.limits, &settings.owner);
-        let before = self.rows();
+        let before = self.row_count();
         self.blocks
             .retain(|_, block| block.until_unix_ms > now_unix_ms);
-        self.conversations.retain(|_, talk| {
-            !talk.conversation.is_idle(now_unix_ms, limits) || talk.is_in_use(owner, now_unix_ms)
+        self.conversations.retain(|_, rows| {
+            !rows.conversation.is_idle(now_unix_ms, limits) || rows.is_in_use(owner, now_unix_ms)
         });
-        for talk in self.conversations.values_mut() {
-            talk.prune(now_unix_ms, settings);
+        for rows in self.conversations.values_mut() {
+            rows.prune(now_unix_ms, settings);
         }
-        before - self.rows()
+        before - self.row_count()
     }
 
     /// The parties without room for one more conversation.
@@ -503,21 +503,21 @@ impl Kept {
             PartyKind::User => parties.user.is_some() && known.parties.user == parties.user,
             PartyKind::Tenant => known.tenant == *tenant,
         };
-        let is_empty = |talk: &Talk| {
-            talk.conversation.last_entry == EntryNumber(0)
-                && !talk.conversation.has_external_content
-                && !talk.is_in_use(owner, now_unix_ms)
+        let is_empty = |rows: &ConversationRows| {
+            rows.conversation.last_entry == EntryNumber(0)
+                && !rows.conversation.has_external_content
+                && !rows.is_in_use(owner, now_unix_ms)
         };
         let mut crowds = Vec::new();
         for kind in PartyKind::ALL {
             let all = self.conversations.iter();
-            let own = all.filter(|(_, talk)| is_of(kind, &talk.conversation));
+            let own = all.filter(|(_, rows)| is_of(kind, &rows.conversation));
             let surplus = limits.shares.surplus(kind, own.clone().count());
             if surplus == 0 {
                 continue;
             }
-            let mut empty: Vec<_> = own.filter(|(_, talk)| is_empty(talk)).collect();
-            empty.sort_by_key(|(_, talk)| talk.conversation.used_at_unix_ms);
+            let mut empty: Vec<_> = own.filter(|(_, rows)| is_empty(rows)).collect();
+            empty.sort_by_key(|(_, rows)| rows.conversation.used_at_unix_ms);
             empty.truncate(surplus.min(ROOM_MAX));
             crowds.push(Crowd {
                 kind,
@@ -528,13 +528,13 @@ impl Kept {
         crowds
     }
 
-    fn rows(&self) -> usize {
-        let talks = self.conversations.values();
-        self.blocks.len() + talks.map(Talk::rows).sum::<usize>()
+    fn row_count(&self) -> usize {
+        let all_rows = self.conversations.values();
+        self.blocks.len() + all_rows.map(ConversationRows::row_count).sum::<usize>()
     }
 }
 
-impl Talk {
+impl ConversationRows {
     fn new(conversation: Conversation) -> Self {
         Self {
             conversation,
@@ -594,7 +594,7 @@ impl Talk {
         entries.find(|entry| entry.key.as_deref() == Some(key))
     }
 
-    fn rows(&self) -> usize {
+    fn row_count(&self) -> usize {
         1 + self.legs.len()
             + self.effects.len()
             + self.questions.len()
@@ -637,26 +637,26 @@ impl Talk {
 }
 
 /// One conversation's rows within a transaction.
-struct TalkRows<'a> {
+struct TransactionRows<'a> {
     kept: &'a mut Kept,
     place: (TenantId, ConversationId),
 }
 
-impl TalkRows<'_> {
-    fn talk(&self) -> Option<&Talk> {
+impl TransactionRows<'_> {
+    fn rows(&self) -> Option<&ConversationRows> {
         self.kept.conversations.get(&self.place)
     }
 
     /// The effects that a test picks, oldest first.
     fn effects(&self, is_meant: impl Fn(&Effect) -> bool) -> Vec<Effect> {
-        let effects = self.talk().into_iter().flat_map(|talk| &talk.effects);
+        let effects = self.rows().into_iter().flat_map(|rows| &rows.effects);
         effects.filter(|effect| is_meant(effect)).cloned().collect()
     }
 
     /// The approval requests that a test picks, oldest first.
     fn questions(&self, is_meant: impl Fn(&Question) -> bool) -> Vec<Question> {
-        let talk = self.talk().into_iter();
-        let questions = talk.flat_map(|talk| talk.questions.values());
+        let rows = self.rows().into_iter();
+        let questions = rows.flat_map(|rows| rows.questions.values());
         questions
             .filter(|question| is_meant(question))
             .cloned()
@@ -664,9 +664,9 @@ impl TalkRows<'_> {
     }
 }
 
-impl Tables for TalkRows<'_> {
+impl Tables for TransactionRows<'_> {
     fn conversation(&mut self) -> Result<Option<Conversation>, StoreUnavailable> {
-        Ok(self.talk().map(|talk| talk.conversation.clone()))
+        Ok(self.rows().map(|rows| rows.conversation.clone()))
     }
 
     fn crowds(
@@ -683,16 +683,16 @@ impl Tables for TalkRows<'_> {
     }
 
     fn has_legs(&mut self, but: Option<&SessionId>) -> Result<bool, StoreUnavailable> {
-        let mut legs = self.talk().into_iter().flat_map(|talk| talk.legs.keys());
+        let mut legs = self.rows().into_iter().flat_map(|rows| rows.legs.keys());
         Ok(legs.any(|leg| Some(leg) != but))
     }
 
     fn leg(&mut self, leg: &SessionId) -> Result<Option<Leg>, StoreUnavailable> {
-        Ok(self.talk().and_then(|talk| talk.legs.get(leg)).cloned())
+        Ok(self.rows().and_then(|rows| rows.legs.get(leg)).cloned())
     }
 
     fn leg_by_token(&mut self, token: &Hash) -> Result<Option<Leg>, StoreUnavailable> {
-        let leg = self.talk().and_then(|talk| talk.leg_by_token(token));
+        let leg = self.rows().and_then(|rows| rows.leg_by_token(token));
         Ok(leg.cloned())
     }
 
@@ -718,7 +718,7 @@ impl Tables for TalkRows<'_> {
     }
 
     fn effect(&mut self, effect_id: &EffectId) -> Result<Option<Effect>, StoreUnavailable> {
-        Ok(self.talk().and_then(|talk| talk.effect(effect_id)).cloned())
+        Ok(self.rows().and_then(|rows| rows.effect(effect_id)).cloned())
     }
 
     fn children(
@@ -732,12 +732,12 @@ impl Tables for TalkRows<'_> {
 
     fn is_in_use(&mut self, owner: &OwnerId, now_unix_ms: u64) -> Result<bool, StoreUnavailable> {
         Ok(self
-            .talk()
-            .is_some_and(|talk| talk.is_in_use(owner, now_unix_ms)))
+            .rows()
+            .is_some_and(|rows| rows.is_in_use(owner, now_unix_ms)))
     }
 
     fn has_live_leg(&mut self, owner: &OwnerId) -> Result<bool, StoreUnavailable> {
-        let mut legs = self.talk().into_iter().flat_map(|talk| talk.legs.values());
+        let mut legs = self.rows().into_iter().flat_map(|rows| rows.legs.values());
         Ok(legs.any(|leg| leg.owner == *owner))
     }
 
@@ -746,7 +746,7 @@ impl Tables for TalkRows<'_> {
     }
 
     fn unheard(&mut self, tool: Option<&ToolId>) -> Result<Vec<Effect>, StoreUnavailable> {
-        Ok(self.talk().map_or_else(Vec::new, |talk| talk.unheard(tool)))
+        Ok(self.rows().map_or_else(Vec::new, |rows| rows.unheard(tool)))
     }
 
     fn begun_since(
@@ -762,7 +762,7 @@ impl Tables for TalkRows<'_> {
     }
 
     fn question(&mut self, number: QuestionNumber) -> Result<Option<Question>, StoreUnavailable> {
-        let question = self.talk().and_then(|talk| talk.questions.get(&number));
+        let question = self.rows().and_then(|rows| rows.questions.get(&number));
         Ok(question.cloned())
     }
 
@@ -776,7 +776,7 @@ impl Tables for TalkRows<'_> {
         id: &str,
     ) -> Result<Option<Delivery>, StoreUnavailable> {
         let place = (leg.clone(), id.to_owned());
-        let delivery = self.talk().and_then(|talk| talk.deliveries.get(&place));
+        let delivery = self.rows().and_then(|rows| rows.deliveries.get(&place));
         Ok(delivery.cloned())
     }
 
@@ -785,7 +785,7 @@ impl Tables for TalkRows<'_> {
         leg: &SessionId,
         number: LegNumber,
     ) -> Result<Option<EntryNumber>, StoreUnavailable> {
-        let entries = self.talk().into_iter().flat_map(|talk| &talk.entries);
+        let entries = self.rows().into_iter().flat_map(|rows| &rows.entries);
         let mut newest_first = entries.rev();
         let entry = newest_first
             .find(|entry| entry.leg.as_ref() == Some(leg) && entry.leg_number == Some(number));
@@ -793,30 +793,30 @@ impl Tables for TalkRows<'_> {
     }
 
     fn entry_of_key(&mut self, key: &str) -> Result<Option<EntryNumber>, StoreUnavailable> {
-        let entry = self.talk().and_then(|talk| talk.entry_of_key(key));
+        let entry = self.rows().and_then(|rows| rows.entry_of_key(key));
         Ok(entry.map(|entry| entry.number))
     }
 
     fn newest_entries(&mut self, entries_max: usize) -> Result<Vec<Entry>, StoreUnavailable> {
-        let Some(talk) = self.talk() else {
+        let Some(rows) = self.rows() else {
             return Ok(Vec::new());
         };
-        let surplus = talk.entries.len().saturating_sub(entries_max);
-        Ok(talk.entries.iter().skip(surplus).cloned().collect())
+        let surplus = rows.entries.len().saturating_sub(entries_max);
+        Ok(rows.entries.iter().skip(surplus).cloned().collect())
     }
 
     fn is_abandoned(&mut self, nonce: &Nonce) -> Result<bool, StoreUnavailable> {
-        let mut abandoned = self.talk().into_iter().flat_map(|talk| &talk.abandoned);
+        let mut abandoned = self.rows().into_iter().flat_map(|rows| &rows.abandoned);
         Ok(abandoned.any(|(known, _)| known == nonce))
     }
 
     fn counts(&mut self, now_unix_ms: u64) -> Result<Counts, StoreUnavailable> {
-        let Some(talk) = self.talk() else {
+        let Some(rows) = self.rows() else {
             return Ok(Counts::default());
         };
-        let questions = talk.questions.values();
+        let questions = rows.questions.values();
         Ok(Counts {
-            effects: talk.effects.len(),
+            effects: rows.effects.len(),
             questions: questions
                 .filter(|question| question.is_open(now_unix_ms))
                 .count(),
@@ -824,17 +824,17 @@ impl Tables for TalkRows<'_> {
     }
 
     fn running_tasks(&mut self) -> Result<RunningTasks, StoreUnavailable> {
-        let user_id = self.talk().map(|talk| talk.conversation.user_id.clone());
+        let user_id = self.rows().map(|rows| rows.conversation.user_id.clone());
         let mut running = RunningTasks::default();
-        for talk in self.kept.conversations.values() {
-            if talk.conversation.tenant != self.place.0 {
+        for rows in self.kept.conversations.values() {
+            if rows.conversation.tenant != self.place.0 {
                 continue;
             }
             let runs =
                 |effect: &&Effect| effect.task.is_some() && effect.state == EffectState::Running;
-            let count = talk.effects.iter().filter(runs).count();
+            let count = rows.effects.iter().filter(runs).count();
             running.of_tenant += count;
-            if Some(&talk.conversation.user_id) == user_id.as_ref() {
+            if Some(&rows.conversation.user_id) == user_id.as_ref() {
                 running.of_user += count;
             }
         }
@@ -844,16 +844,16 @@ impl Tables for TalkRows<'_> {
     fn write(&mut self, change: Change) -> Result<(), StoreUnavailable> {
         if let Change::Conversation(conversation) = change {
             match self.kept.conversations.get_mut(&self.place) {
-                Some(talk) => {
+                Some(rows) => {
                     let first = conversation.first_entry;
-                    talk.conversation = conversation;
+                    rows.conversation = conversation;
                     let kept = |entry: &&Entry| entry.number < first;
-                    let surplus = talk.entries.iter().take_while(kept).count();
-                    talk.entries.drain(..surplus);
+                    let surplus = rows.entries.iter().take_while(kept).count();
+                    rows.entries.drain(..surplus);
                 }
                 None => {
-                    let talk = Talk::new(conversation);
-                    self.kept.conversations.insert(self.place.clone(), talk);
+                    let rows = ConversationRows::new(conversation);
+                    self.kept.conversations.insert(self.place.clone(), rows);
                 }
             }
             return Ok(());
@@ -862,7 +862,7 @@ impl Tables for TalkRows<'_> {
             self.kept.conversations.remove(&place);
             return Ok(());
         }
-        let Some(talk) = self.kept.conversations.get_mut(&self.place) else {
+        let Some(rows) = self.kept.conversations.get_mut(&self.place) else {
             return Err(StoreUnavailable::Failed {
                 cause: "a row was written before its conversation".to_owned(),
             });
@@ -870,34 +870,29 @@ impl Tables for TalkRows<'_> {
         match change {
             Change::Conversation(_) | Change::Forgotten(_) => {}
             Change::LegOver(leg) => {
-                talk.legs.remove(&leg);
+                rows.legs.remove(&leg);
             }
             Change::Leg(leg) => {
-                talk.legs.insert(leg.leg.clone(), leg);
+                rows.legs.insert(leg.leg.clone(), leg);
             }
             Change::Effect(effect) => {
-                let mut known = talk.effects.iter_mut();
+                let mut known = rows.effects.iter_mut();
                 match known.find(|known| known.effect_id == effect.effect_id) {
                     Some(known) => *known = effect,
-                    None => talk.effects.push(effect),
+                    None => rows.effects.push(effect),
                 }
             }
             Change::Question(question) => {
-                talk.questions.insert(question.number, question);
+                rows.questions.insert(question.number, question);
             }
             Change::Delivery(delivery) => {
                 let place = (delivery.leg.clone(), delivery.id.clone());
-                talk.deliveries.insert(place, delivery);
+                rows.deliveries.insert(place, delivery);
             }
-            Change::Entry(entry) => talk.entries.push_back(entry),
-            Change::Abandoned { nonce, at_unix_ms } => talk.abandoned.push((nonce, at_unix_ms)),
-            Change::LegsEnded => talk.legs.clear(),
+            Change::Entry(entry) => rows.entries.push_back(entry),
+            Change::Abandoned { nonce, at_unix_ms } => rows.abandoned.push((nonce, at_unix_ms)),
+            Change::LegsEnded => rows.legs.clear(),
         }
-        Ok(())
-    }
-
-    fn forget(&mut self) -> Result<(), StoreUnavailable> {
-        self.kept.conversations.remove(&self.place);
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! The parties whose conversations are counted together: one address, one user, one tenant. Knows no table, and keeps no address.
 
+use crate::hexadecimal;
 use crate::id::ServerKey;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -16,8 +17,7 @@ pub struct Beginner {
 
 /// A party by a keyed hash, which is the same after a restart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct PartyHash(pub [u8; 16]);
+pub struct PartyHash(#[serde(with = "hexadecimal")] pub [u8; 16]);
 
 impl fmt::Debug for PartyHash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,7 +28,9 @@ impl fmt::Debug for PartyHash {
 /// The parties by whose shares a conversation counts, beside its tenant's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parties {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<PartyHash>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<PartyHash>,
 }
 

@@ -18,12 +18,14 @@ pub struct Question {
     pub near: EffectKey,
     pub tool: ToolId,
     pub tool_version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler_hash: Option<String>,
     /// The arguments that were shown and will run: JSON with sorted names, numbers and texts as they were written.
     pub arguments: Sensitive<String>,
     /// The text that was shown; empty if the tool has no template.
     pub preview: Sensitive<String>,
     /// The hazards that the user was told of before answering.
+    #[serde(default, skip_serializing_if = "Hazards::is_empty")]
     pub hazards: Hazards,
     /// Why the tool asks for consent, in words for people, if it does not ask about every call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,6 +40,7 @@ pub struct Question {
     pub call: u64,
     /// The provider's connection of the request, and the onset of the user turn: the effect that an approval begins has both.
     pub generation: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub onset: Option<EntryNumber>,
     pub nonce: Nonce,
     pub state: QuestionState,
@@ -45,6 +48,7 @@ pub struct Question {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Sensitive<String>>,
     /// The effect that the approval began, or that made the approval request void.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect_id: Option<EffectId>,
     /// The entry at which it was put, asked for again, approved, denied or closed.
     pub last_entry: EntryNumber,
@@ -73,7 +77,7 @@ pub struct Hazards {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Earlier>,
     /// A model of the conversation has read external content.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub external_content: bool,
 }
 

@@ -156,8 +156,6 @@ pub(crate) trait Tables {
     /// The running tasks of the conversation's user, and of its tenant.
     fn running_tasks(&mut self) -> Result<RunningTasks, StoreUnavailable>;
     fn write(&mut self, change: Change) -> Result<(), StoreUnavailable>;
-    /// Deletes everything of the conversation.
-    fn forget(&mut self) -> Result<(), StoreUnavailable>;
 }
 
 impl Conversation {

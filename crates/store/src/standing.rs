@@ -16,6 +16,7 @@ pub struct StandingApproval {
     pub question: QuestionNumber,
     pub tool: ToolId,
     pub tool_version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler_hash: Option<String>,
     /// The values that have to be the same, by the JSON pointers of their arguments: canonical JSON.
     pub values: Sensitive<String>,

@@ -196,9 +196,9 @@ impl Desk {
     }
 
     /// Changes what the store has of the question: as if it had been asked before the tools were others.
-    fn rewrite(&self, column: &str, value: &str) {
+    fn rewrite(&self, field: &str, value: &str) {
         let database = database(&self.folder.path().join("data"));
-        let update = format!("UPDATE questions SET {column} = ?1");
+        let update = format!("UPDATE questions SET body = json_set(body, '$.{field}', ?1)");
         assert_eq!(database.execute(&update, [value]).unwrap(), 1);
     }
 }

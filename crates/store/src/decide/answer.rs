@@ -1,6 +1,8 @@
 //! Row 20 of the table: the user's answer to an approval request.
 
-use super::{Begin, EARLIER_MAX, NewEffect, Step, await_end, covers, is_of_tool, keep_newest};
+use super::{
+    Begin, DecisionBuilder, EARLIER_MAX, NewEffect, await_end, covers, is_of_tool, keep_newest,
+};
 use crate::command::{AnswerVerdict, Approval, ApprovalAnswer, Refusal, Reply, Run, ToolFacts};
 use crate::effect::{AttemptOutcome, Effect, LookupState};
 use crate::id::{AttemptNumber, QuestionNumber};
@@ -8,7 +10,7 @@ use crate::log::{EffectState, QuestionState};
 use crate::question::{Earlier, Hazards, Question};
 use windlass_tool::id::EffectId;
 
-impl Step<'_> {
+impl DecisionBuilder<'_> {
     pub(super) fn answer(&mut self, answer: &ApprovalAnswer) -> Reply {
         let number = answer.token.question;
         let mut questions = self.questions.iter();

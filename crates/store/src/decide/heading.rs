@@ -1,6 +1,6 @@
 //! The heading of a conversation in a list, and the rest of a conversation that its user has deleted.
 
-use super::Step;
+use super::DecisionBuilder;
 use crate::command::Reply;
 use crate::id::{EntryNumber, QuestionNumber};
 use crate::leg::Heading;
@@ -8,7 +8,7 @@ use crate::log::{EntryEvent, QuestionState, SaidWords};
 use crate::rows::Change;
 use windlass_tool::sensitive::Sensitive;
 
-impl Step<'_> {
+impl DecisionBuilder<'_> {
     /// Counts messages, and takes the conversation's title from the first one of its user.
     pub(super) fn note_words(&mut self, event: &EntryEvent) {
         let EntryEvent::Said(said) = event else {

@@ -1,6 +1,6 @@
 //! The ends of attempts: reports of processes, findings of handlers, and requests that were given up.
 
-use super::Step;
+use super::DecisionBuilder;
 use crate::command::{CalledBack, Found, FoundState, Record, Reply, ValuesEntry};
 use crate::effect::{AttemptOutcome, LookupState};
 use crate::id::{AttemptNumber, Nonce, QuestionNumber};
@@ -12,7 +12,7 @@ use windlass_tool::sensitive::Sensitive;
 /// The longest time that a service may take for an accepted effect.
 const ACCEPTED_MAX_MS: u64 = 24 * 60 * 60 * 1_000;
 
-impl Step<'_> {
+impl DecisionBuilder<'_> {
     pub(super) fn record(&mut self, record: &Record) -> Reply {
         let Some(index) = self.place_of(&record.effect_id) else {
             return Reply::Missing;

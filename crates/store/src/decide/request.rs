@@ -1,6 +1,8 @@
 //! Rows 1 to 19 of the table: the decision about a request. The first match wins.
 
-use super::{Begin, EARLIER_MAX, NewEffect, Step, await_end, covers, is_of_tool, keep_newest};
+use super::{
+    Begin, DecisionBuilder, EARLIER_MAX, NewEffect, await_end, covers, is_of_tool, keep_newest,
+};
 use crate::Hash;
 use crate::command::{Refusal, Reply, Request, RequestOrigin, Run, ToolFacts};
 use crate::effect::{AttemptOutcome, Effect};
@@ -19,7 +21,7 @@ enum Turn {
     Later,
 }
 
-impl Step<'_> {
+impl DecisionBuilder<'_> {
     pub(super) fn request(&mut self, request: &Request) -> Reply {
         // Row 1.
         if self.live_leg(&request.leg).is_none() {

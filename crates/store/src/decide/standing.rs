@@ -1,7 +1,7 @@
 //! Standing approvals: when one is given, which request one covers, and when it ends. None covers a request about which the user is
 //! asked for another reason than the tool's own.
 
-use super::{Step, covers};
+use super::{DecisionBuilder, covers};
 use crate::command::{Approval, Reply, Request, ToolFacts};
 use crate::id::QuestionNumber;
 use crate::log::EntryEvent;
@@ -13,7 +13,7 @@ use crate::standing::{
 use windlass_tool::id::{EffectId, SessionId};
 use windlass_tool::kind::Mode;
 
-impl Step<'_> {
+impl DecisionBuilder<'_> {
     /// Row 18: the standing approval that lets a request run if only its tool demands consent.
     pub(super) fn standing_for(&self, request: &Request) -> Option<StandingApproval> {
         let values = request.standing_values.as_ref()?;

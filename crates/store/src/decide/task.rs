@@ -1,11 +1,11 @@
 //! Tasks: how many may run, their progress, and the tasks that their user wants stopped.
 
-use super::Step;
+use super::DecisionBuilder;
 use crate::command::{Refusal, Reply, SentTask, TaskProgress, ToolFacts};
 use crate::log::{EffectState, EntryEvent};
 use crate::task::{Progress, Task, beginning};
 
-impl Step<'_> {
+impl DecisionBuilder<'_> {
     /// The task of a new attempt of this tool. A nested call has none: its handler waits for it.
     pub(super) fn task_of(tool: &ToolFacts, is_nested: bool) -> Option<Box<Task>> {
         (tool.is_background && !is_nested).then(|| Task::of(tool))

@@ -1,23 +1,15 @@
 //! The tables of conversations, their legs, their deliveries, and of abandoned commands.
 
 use super::effects::read_reference;
-use super::tables::{bound, from_json, json, loaded_number, loaded_time, mode, number, odd, time};
-use crate::id::{ConversationRef, EffectKey, EntryNumber, Epoch, Nonce, OwnerId, QuestionNumber};
-use crate::leg::{Became, Conversation, Delivery, Heading, Leg};
-use crate::party::{Parties, PartyHash};
+use super::entries;
+use super::tables::{body, bound, document, number, time};
+use crate::document::{ConversationColumns, DeliveryColumns, LegColumns};
+use crate::id::{ConversationRef, EntryNumber, Nonce, OwnerId};
+use crate::leg::{Conversation, Delivery, Leg};
 use crate::{Hash, Wanted};
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, UserId};
+use windlass_tool::id::{ConversationId, EffectId, SessionId, TenantId};
 use windlass_tool::sensitive::Sensitive;
-
-/// A conversation's columns, in the order in which [`read_conversation`] takes them.
-macro_rules! conversation_columns {
-    () => {
-        "conversation_id, user_id, has_external_content, last_entry, first_entry, last_question, begun_at_unix_ms,
-         used_at_unix_ms, title, messages, address, beginner, standing"
-    };
-}
 
 pub(super) fn find(
     connection: &Connection,
@@ -25,14 +17,10 @@ pub(super) fn find(
     conversation_id: &ConversationId,
 ) -> rusqlite::Result<Option<Conversation>> {
     connection
-        .prepare_cached(concat!(
-            "SELECT ",
-            conversation_columns!(),
-            " FROM conversations WHERE tenant = ?1 AND conversation_id = ?2"
-        ))?
-        .query_row(params![tenant.as_str(), conversation_id.as_str()], |row| {
-            read_conversation(row, tenant)
-        })
+        .prepare_cached(
+            "SELECT body FROM conversations WHERE tenant = ?1 AND conversation_id = ?2",
+        )?
+        .query_row(params![tenant.as_str(), conversation_id.as_str()], document)
         .optional()
 }
 
@@ -52,14 +40,12 @@ pub(super) fn listed(
         None => (i64::MAX, ""),
     };
     connection
-        .prepare_cached(concat!(
-            "SELECT ",
-            conversation_columns!(),
-            " FROM conversations INDEXED BY conversations_by_user
+        .prepare_cached(
+            "SELECT body FROM conversations INDEXED BY conversations_by_user
              WHERE tenant = ?1 AND user_id >= ?2 AND user_id < ?3 AND (user_id = ?2 OR user_id >= ?4) AND messages > 0
                  AND (used_at_unix_ms < ?5 OR (used_at_unix_ms = ?5 AND conversation_id > ?6))
-             ORDER BY used_at_unix_ms DESC, conversation_id LIMIT ?7"
-        ))?
+             ORDER BY used_at_unix_ms DESC, conversation_id LIMIT ?7",
+        )?
         .query_map(
             params![
                 wanted.tenant.as_str(),
@@ -70,68 +56,34 @@ pub(super) fn listed(
                 id,
                 bound(wanted.conversations_max)
             ],
-            |row| read_conversation(row, wanted.tenant),
+            document,
         )?
         .collect()
 }
 
-fn read_conversation(row: &Row<'_>, tenant: &TenantId) -> rusqlite::Result<Conversation> {
-    Ok(Conversation {
-        tenant: tenant.clone(),
-        conversation_id: ConversationId::new(row.get::<_, String>(0)?),
-        user_id: UserId::new(row.get::<_, String>(1)?),
-        parties: Parties {
-            address: row.get::<_, Option<[u8; 16]>>(10)?.map(PartyHash),
-            user: row.get::<_, Option<[u8; 16]>>(11)?.map(PartyHash),
-        },
-        has_external_content: row.get(2)?,
-        last_entry: EntryNumber(loaded_number(row.get(3)?)),
-        first_entry: EntryNumber(loaded_number(row.get(4)?)),
-        last_question: QuestionNumber(row.get(5)?),
-        begun_at_unix_ms: loaded_time(row.get(6)?),
-        used_at_unix_ms: loaded_time(row.get(7)?),
-        heading: Heading {
-            title: row.get::<_, Option<String>>(8)?.map(Sensitive),
-            messages: loaded_number(row.get(9)?),
-        },
-        standing: match row.get_ref(12)? {
-            ValueRef::Null => Vec::new(),
-            _ => from_json(row, 12, "standing")?,
-        },
-    })
-}
-
 pub(super) fn upsert(connection: &Connection, conversation: &Conversation) -> rusqlite::Result<()> {
-    let standing = match conversation.standing.is_empty() {
-        true => None,
-        false => Some(json(&conversation.standing)?),
-    };
+    let columns = ConversationColumns::of(conversation);
     connection
         .prepare_cached(
-            "INSERT INTO conversations (tenant, conversation_id, user_id, has_external_content, last_entry, first_entry,
-                 last_question, begun_at_unix_ms, used_at_unix_ms, address, beginner, title, messages, standing)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+            "INSERT INTO conversations (tenant, conversation_id, user_id, address, beginner, has_external_content, last_entry,
+                 messages, used_at_unix_ms, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
              ON CONFLICT DO UPDATE SET
                  user_id = excluded.user_id, has_external_content = excluded.has_external_content,
-                 last_entry = excluded.last_entry, first_entry = excluded.first_entry,
-                 last_question = excluded.last_question, used_at_unix_ms = excluded.used_at_unix_ms,
-                 title = excluded.title, messages = excluded.messages, standing = excluded.standing",
+                 last_entry = excluded.last_entry, messages = excluded.messages, used_at_unix_ms = excluded.used_at_unix_ms,
+                 body = excluded.body",
         )?
         .execute(params![
             conversation.tenant.as_str(),
             conversation.conversation_id.as_str(),
-            conversation.user_id.as_str(),
-            conversation.has_external_content,
-            number(conversation.last_entry.0),
-            number(conversation.first_entry.0),
-            conversation.last_question.0,
-            time(conversation.begun_at_unix_ms),
-            time(conversation.used_at_unix_ms),
-            conversation.parties.address.map(|address| address.0),
-            conversation.parties.user.map(|user| user.0),
-            conversation.heading.title.as_ref().map(Sensitive::expose),
-            number(conversation.heading.messages),
-            standing,
+            columns.user_id.as_str(),
+            columns.address.map(|address| address.0),
+            columns.beginner.map(|beginner| beginner.0),
+            columns.has_external_content,
+            number(columns.last_entry.0),
+            number(columns.messages),
+            time(columns.used_at_unix_ms),
+            body(conversation)?,
         ])?;
     Ok(())
 }
@@ -171,25 +123,26 @@ pub(super) fn forget(
             bound(rows_max - rows)
         ])?;
     }
-    // A body is a part of its leg, and is not counted. The rest of the log begins later.
-    for statement in [
-        "DELETE FROM leg_bodies WHERE tenant = ?1 AND conversation_id = ?2 AND leg NOT IN (
-             SELECT leg FROM legs WHERE tenant = ?1 AND conversation_id = ?2)",
-        "UPDATE conversations SET first_entry = coalesce((
-             SELECT min(number) FROM entries WHERE tenant = ?1 AND conversation_id = ?2
-         ), last_entry + 1) WHERE tenant = ?1 AND conversation_id = ?2",
-    ] {
-        connection
-            .prepare_cached(statement)?
-            .execute(params![tenant.as_str(), conversation_id.as_str()])?;
+    // The saved state is a part of its leg, and is not counted.
+    connection
+        .prepare_cached(
+            "DELETE FROM leg_bodies WHERE tenant = ?1 AND conversation_id = ?2 AND leg NOT IN (
+                 SELECT leg FROM legs WHERE tenant = ?1 AND conversation_id = ?2)",
+        )?
+        .execute(params![tenant.as_str(), conversation_id.as_str()])?;
+    if let Some(mut left) = find(connection, tenant, conversation_id)? {
+        // The rest of the log begins later.
+        let first = entries::first(connection, tenant, conversation_id)?;
+        left.first_entry = first.unwrap_or(EntryNumber(left.last_entry.0 + 1));
+        upsert(connection, &left)?;
     }
     Ok(rows)
 }
 
-/// A leg's columns, in the order in which [`read_leg`] takes them.
+/// The columns of a leg that [`read_leg`] takes: its body and its saved state.
 macro_rules! leg_columns {
     () => {
-        "leg, mode, epoch, owner, client_id, resume_token, last_number, expires_at_unix_ms, is_announced, coalesce((
+        "body, coalesce((
              SELECT body FROM leg_bodies WHERE tenant = legs.tenant AND conversation_id = legs.conversation_id AND leg = legs.leg
          ), x'')"
     };
@@ -250,7 +203,7 @@ pub(super) fn leg_of_any(
              FROM legs INDEXED BY legs_by_token WHERE resume_token = ?1 LIMIT 1"
         ))?
         .query_row(params![token], |row| {
-            Ok((read_reference(row, 10)?, read_leg(row)?))
+            Ok((read_reference(row, 2)?, read_leg(row)?))
         })
         .optional()
 }
@@ -285,7 +238,7 @@ pub(super) fn end_legs(connection: &Connection, of: &ConversationRef) -> rusqlit
 }
 
 /// Writes a leg, if the table has it in another form or not at all. Most changes are a further entry, which concerns no index and leaves
-/// the body, which may be long, as it is.
+/// the saved state, which may be long, as it is.
 pub(super) fn write_leg(
     connection: &Connection,
     of: &ConversationRef,
@@ -306,19 +259,18 @@ pub(super) fn write_leg(
     if has_appended {
         return connection
             .prepare_cached(
-                "UPDATE legs SET last_number = ?4, is_announced = ?5 WHERE tenant = ?1 AND conversation_id = ?2 AND leg = ?3",
+                "UPDATE legs SET body = ?4 WHERE tenant = ?1 AND conversation_id = ?2 AND leg = ?3",
             )?
             .execute(params![
                 of.tenant.as_str(),
                 of.conversation_id.as_str(),
                 leg.leg.as_str(),
-                number(leg.last_number),
-                leg.is_announced,
+                body(leg)?,
             ])
             .map(drop);
     }
     upsert_leg(connection, of, leg)?;
-    // Without a row, the body is empty.
+    // Without a row, the saved state is empty.
     let is_kept = match stored {
         Some(stored) => stored.body == leg.body,
         None => leg.body.expose().is_empty(),
@@ -330,33 +282,28 @@ pub(super) fn write_leg(
 }
 
 fn upsert_leg(connection: &Connection, of: &ConversationRef, leg: &Leg) -> rusqlite::Result<()> {
+    let columns = LegColumns::of(leg);
     connection
         .prepare_cached(
-            "INSERT INTO legs (tenant, conversation_id, leg, mode, epoch, owner, is_announced, client_id, resume_token,
-                 last_number, expires_at_unix_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+            "INSERT INTO legs (tenant, conversation_id, leg, owner, resume_token, expires_at_unix_ms, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
              ON CONFLICT DO UPDATE SET
-                 mode = excluded.mode, epoch = excluded.epoch, owner = excluded.owner,
-                 is_announced = excluded.is_announced,
-                 client_id = excluded.client_id, resume_token = excluded.resume_token, last_number = excluded.last_number,
-                 expires_at_unix_ms = excluded.expires_at_unix_ms",
+                 owner = excluded.owner, resume_token = excluded.resume_token,
+                 expires_at_unix_ms = excluded.expires_at_unix_ms, body = excluded.body",
         )?
         .execute(params![
             of.tenant.as_str(),
             of.conversation_id.as_str(),
-            leg.leg.as_str(),
-            leg.mode.as_str(),
-            leg.epoch.0,
-            leg.owner.0,
-            leg.is_announced,
-            leg.client_id.as_str(),
-            leg.resume_token,
-            number(leg.last_number),
-            time(leg.expires_at_unix_ms),
+            columns.leg.as_str(),
+            columns.owner.0,
+            columns.resume_token,
+            time(columns.expires_at_unix_ms),
+            body(leg)?,
         ])?;
     Ok(())
 }
 
+/// Writes the saved state of a leg.
 fn upsert_body(connection: &Connection, of: &ConversationRef, leg: &Leg) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
@@ -412,16 +359,8 @@ pub(super) fn has_legs(
 
 fn read_leg(row: &Row<'_>) -> rusqlite::Result<Leg> {
     Ok(Leg {
-        leg: SessionId::new(row.get::<_, String>(0)?),
-        mode: mode(row, 1)?,
-        epoch: Epoch(row.get(2)?),
-        owner: OwnerId(row.get(3)?),
-        client_id: ClientId::new(row.get::<_, String>(4)?),
-        resume_token: row.get(5)?,
-        last_number: loaded_number(row.get(6)?),
-        expires_at_unix_ms: loaded_time(row.get(7)?),
-        is_announced: row.get(8)?,
-        body: Sensitive(row.get(9)?),
+        body: Sensitive(row.get(1)?),
+        ..document(row)?
     })
 }
 
@@ -433,8 +372,7 @@ pub(super) fn delivery(
 ) -> rusqlite::Result<Option<Delivery>> {
     connection
         .prepare_cached(
-            "SELECT generation, key, arguments, effect_id, question FROM deliveries
-             WHERE tenant = ?1 AND conversation_id = ?2 AND leg = ?3 AND id = ?4",
+            "SELECT body FROM deliveries WHERE tenant = ?1 AND conversation_id = ?2 AND leg = ?3 AND id = ?4",
         )?
         .query_row(
             params![
@@ -443,22 +381,7 @@ pub(super) fn delivery(
                 leg.as_str(),
                 id
             ],
-            |row| {
-                let effect_id: Option<String> = row.get(3)?;
-                let question: Option<u32> = row.get(4)?;
-                Ok(Delivery {
-                    leg: leg.clone(),
-                    id: id.to_owned(),
-                    generation: loaded_number(row.get(0)?),
-                    key: EffectKey(row.get(1)?),
-                    arguments: row.get(2)?,
-                    became: match (effect_id, question) {
-                        (Some(effect_id), None) => Became::Effect(EffectId::new(effect_id)),
-                        (None, Some(question)) => Became::Question(QuestionNumber(question)),
-                        _ => return Err(odd("effect_id")),
-                    },
-                })
-            },
+            document,
         )
         .optional()
 }
@@ -468,28 +391,21 @@ pub(super) fn upsert_delivery(
     of: &ConversationRef,
     delivery: &Delivery,
 ) -> rusqlite::Result<()> {
-    let (effect_id, question) = match &delivery.became {
-        Became::Effect(effect_id) => (Some(effect_id.as_str()), None),
-        Became::Question(question) => (None, Some(question.0)),
-    };
+    let columns = DeliveryColumns::of(delivery);
     connection
         .prepare_cached(
-            "INSERT INTO deliveries (tenant, conversation_id, leg, id, generation, key, arguments, effect_id, question)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-             ON CONFLICT DO UPDATE SET
-                 generation = excluded.generation, key = excluded.key, arguments = excluded.arguments,
-                 effect_id = excluded.effect_id, question = excluded.question",
+            "INSERT INTO deliveries (tenant, conversation_id, leg, id, effect_id, question, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT DO UPDATE SET effect_id = excluded.effect_id, question = excluded.question, body = excluded.body",
         )?
         .execute(params![
             of.tenant.as_str(),
             of.conversation_id.as_str(),
-            delivery.leg.as_str(),
-            delivery.id,
-            number(delivery.generation),
-            delivery.key.0,
-            delivery.arguments,
-            effect_id,
-            question,
+            columns.leg.as_str(),
+            columns.id,
+            columns.effect_id.map(EffectId::as_str),
+            columns.question.map(|question| question.0),
+            body(delivery)?,
         ])?;
     Ok(())
 }

@@ -1,34 +1,19 @@
-//! The table of effects: its statements, and an effect as a row.
+//! The table of effects: its statements.
 
 use super::key_specs;
-use super::tables::{
-    self, bound, from_json, json, loaded_number, loaded_time, number, odd, time, tool,
-};
+use super::tables::{self, body, bound, document, number, time};
 use crate::OwnerId;
-use crate::effect::{Effect, LookupState};
-use crate::id::{ConversationRef, EffectKey, EntryNumber};
-use crate::log::EffectState;
-use rusqlite::types::ValueRef;
+use crate::document::EffectColumns;
+use crate::effect::Effect;
+use crate::id::{ConversationRef, EffectKey};
 use rusqlite::{Connection, Params, Row, params};
-use windlass_tool::id::{ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
-use windlass_tool::sensitive::Sensitive;
-
-/// An effect's columns, in the order in which [`read`] takes them.
-macro_rules! columns {
-    () => {
-        "effect_id, key, tool, tool_version, arguments, state, attempts, receipt, parent, ordinal, leg, generation, onset, \
-         first_entry, last_entry, is_heard, lookup, is_audited, intent, begun_at_unix_ms, changed_at_unix_ms, near, key_spec, task"
-    };
-}
-pub(super) use columns;
+use windlass_tool::id::{ConversationId, EffectId, TenantId, ToolId, UserId};
 
 /// A query for one conversation's effects, oldest first. `?1` and `?2` are the conversation.
 macro_rules! of_conversation {
     ($index:literal, $test:literal) => {
         concat!(
-            "SELECT ",
-            columns!(),
-            " FROM effects ",
+            "SELECT body FROM effects ",
             $index,
             " WHERE tenant = ?1 AND conversation_id = ?2 AND ",
             $test,
@@ -41,9 +26,7 @@ macro_rules! of_conversation {
 macro_rules! of_all {
     ($index:literal, $test:literal) => {
         concat!(
-            "SELECT ",
-            $crate::sqlite::effects::columns!(),
-            ", tenant, conversation_id, (SELECT user_id FROM conversations
+            "SELECT body, tenant, conversation_id, (SELECT user_id FROM conversations
                  WHERE tenant = effects.tenant AND conversation_id = effects.conversation_id)
              FROM effects ",
             $index,
@@ -86,12 +69,9 @@ pub(super) fn of_other_specs(
     if !key_specs::has_others(connection, other.tool, other.fingerprint)? {
         return Ok(Vec::new());
     }
-    let statement = concat!(
-        "SELECT ",
-        columns!(),
-        " FROM effects INDEXED BY effects_by_near WHERE tenant = ?1 AND conversation_id = ?2 AND tool = ?3
-             AND key_fingerprint <> ?4 AND parent IS NULL ORDER BY first_entry DESC LIMIT ?5"
-    );
+    let statement = "SELECT body FROM effects INDEXED BY effects_by_near
+         WHERE tenant = ?1 AND conversation_id = ?2 AND tool = ?3 AND key_fingerprint <> ?4 AND parent IS NULL
+         ORDER BY first_entry DESC LIMIT ?5";
     let values = params![
         of.tenant.as_str(),
         of.conversation_id.as_str(),
@@ -282,10 +262,11 @@ pub(super) fn lapsed(
 ) -> rusqlite::Result<Vec<ConversationRef>> {
     connection
         .prepare_cached(
-            "SELECT DISTINCT tenant, conversation_id, (SELECT user_id FROM conversations
+            "SELECT tenant, conversation_id, (SELECT user_id FROM conversations
                  WHERE tenant = effects.tenant AND conversation_id = effects.conversation_id)
              FROM effects INDEXED BY effects_running
-             WHERE state = 'running' AND (lease_end_unix_ms <= ?1 OR owner NOT IN (?2, '')) LIMIT ?3",
+             WHERE state = 'running' AND (lease_end_unix_ms <= ?1 OR (owner <> ?2 AND owner <> ''))
+             GROUP BY tenant, conversation_id LIMIT ?3",
         )?
         .query_map(
             params![time(now_unix_ms), owner.0, bound(conversations_max)],
@@ -299,74 +280,50 @@ pub(super) fn upsert(
     of: &ConversationRef,
     effect: &Effect,
 ) -> rusqlite::Result<()> {
-    let newest = effect.newest_attempt();
+    let columns = EffectColumns::of(effect, &of.user_id);
     // Constant columns are not set again: an index is written whenever one of its columns is set.
     connection
-        .prepare_cached(concat!(
-            "INSERT INTO effects (",
-            columns!(),
-            ", key_fingerprint, owner, lease_end_unix_ms, lookup_at_unix_ms, tenant, conversation_id, task_user, task_is_sent)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-                 ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)
+        .prepare_cached(
+            "INSERT INTO effects (tenant, conversation_id, effect_id, near, parent, ordinal, tool, key_fingerprint, state,
+                 first_entry, is_heard, is_audited, begun_at_unix_ms, changed_at_unix_ms, owner, lease_end_unix_ms,
+                 lookup_at_unix_ms, task_user, task_is_sent, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
              ON CONFLICT (tenant, effect_id, conversation_id) DO UPDATE SET
-                 tool_version = excluded.tool_version, arguments = excluded.arguments, state = excluded.state,
-                 attempts = excluded.attempts, receipt = excluded.receipt, leg = excluded.leg,
-                 generation = excluded.generation, onset = excluded.onset, first_entry = excluded.first_entry,
-                 last_entry = excluded.last_entry, is_heard = excluded.is_heard, lookup = excluded.lookup,
-                 is_audited = excluded.is_audited, intent = excluded.intent,
-                 changed_at_unix_ms = excluded.changed_at_unix_ms, owner = excluded.owner,
+                 state = excluded.state, first_entry = excluded.first_entry, is_heard = excluded.is_heard,
+                 is_audited = excluded.is_audited, changed_at_unix_ms = excluded.changed_at_unix_ms, owner = excluded.owner,
                  lease_end_unix_ms = excluded.lease_end_unix_ms, lookup_at_unix_ms = excluded.lookup_at_unix_ms,
-                 task = excluded.task, task_user = excluded.task_user, task_is_sent = excluded.task_is_sent"
-        ))?
+                 task_user = excluded.task_user, task_is_sent = excluded.task_is_sent, body = excluded.body",
+        )?
         .execute(params![
-            effect.effect_id.as_str(),
-            effect.key.0,
-            effect.tool.as_str(),
-            effect.tool_version,
-            effect.arguments.expose(),
-            state_word(effect.state),
-            json(&effect.attempts)?,
-            effect.receipt.as_ref().map(Sensitive::expose),
-            effect.parent.as_ref().map(|(parent, _)| parent.as_str()),
-            effect.parent.as_ref().map(|(_, ordinal)| *ordinal),
-            effect.leg.as_str(),
-            number(effect.generation),
-            effect.onset.map(|onset| number(onset.0)),
-            number(effect.first_entry.0),
-            number(effect.last_entry.0),
-            effect.is_heard,
-            json(&effect.lookup)?,
-            effect.is_audited,
-            effect.intent.expose(),
-            time(effect.begun_at_unix_ms),
-            time(effect.changed_at_unix_ms),
-            effect.near.0,
-            json(&effect.key_spec)?,
-            effect.task.as_ref().map(json).transpose()?,
-            effect.key_spec.fingerprint(),
-            match effect.is_accepted() || effect.is_asking() {
-                true => "",
-                false => newest.owner.0.as_str(),
-            },
-            time(newest.lease_end_unix_ms),
-            match effect.lookup {
-                LookupState::Due { .. } => Some(0),
-                LookupState::Tried { next_at_unix_ms, .. } => Some(time(next_at_unix_ms)),
-                LookupState::NotHappened => None,
-            },
             of.tenant.as_str(),
             of.conversation_id.as_str(),
-            effect.task.as_ref().map(|_| of.user_id.as_str()),
-            effect.task.as_ref().map(|task| task.is_sent),
+            columns.effect_id.as_str(),
+            columns.near.0,
+            columns.parent.map(EffectId::as_str),
+            columns.ordinal,
+            columns.tool.as_str(),
+            columns.key_fingerprint,
+            columns.state,
+            number(columns.first_entry.0),
+            columns.is_heard,
+            columns.is_audited,
+            time(columns.begun_at_unix_ms),
+            time(columns.changed_at_unix_ms),
+            columns.owner,
+            time(columns.lease_end_unix_ms),
+            columns.lookup_at_unix_ms.map(time),
+            columns.task_user.map(UserId::as_str),
+            columns.task_is_sent,
+            body(effect)?,
         ])?;
     match effect.parent {
         // Nested calls never meet the key table.
         Some(_) => Ok(()),
         None => key_specs::used(
             connection,
-            &effect.tool,
-            effect.key_spec.fingerprint(),
-            effect.changed_at_unix_ms,
+            columns.tool,
+            columns.key_fingerprint,
+            columns.changed_at_unix_ms,
         ),
     }
 }
@@ -377,7 +334,7 @@ fn select(
     values: impl Params,
 ) -> rusqlite::Result<Vec<Effect>> {
     let mut statement = connection.prepare_cached(statement)?;
-    statement.query_map(values, read)?.collect()
+    statement.query_map(values, document)?.collect()
 }
 
 pub(super) fn select_with_conversation(
@@ -386,7 +343,7 @@ pub(super) fn select_with_conversation(
     values: impl Params,
 ) -> rusqlite::Result<Vec<(ConversationRef, Effect)>> {
     let mut statement = connection.prepare_cached(statement)?;
-    let rows = statement.query_map(values, |row| Ok((read_reference(row, 24)?, read(row)?)))?;
+    let rows = statement.query_map(values, |row| Ok((read_reference(row, 1)?, document(row)?)))?;
     rows.collect()
 }
 
@@ -397,62 +354,4 @@ pub(super) fn read_reference(row: &Row<'_>, from: usize) -> rusqlite::Result<Con
         conversation_id: ConversationId::new(row.get::<_, String>(from + 1)?),
         user_id: UserId::new(row.get::<_, String>(from + 2)?),
     })
-}
-
-fn read(row: &Row<'_>) -> rusqlite::Result<Effect> {
-    let parent: Option<String> = row.get(8)?;
-    let ordinal: Option<u32> = row.get(9)?;
-    let onset: Option<i64> = row.get(12)?;
-    let effect = Effect {
-        effect_id: EffectId::new(row.get::<_, String>(0)?),
-        key: EffectKey(row.get(1)?),
-        tool: tool(row, 2)?,
-        tool_version: row.get(3)?,
-        arguments: Sensitive(row.get(4)?),
-        state: read_state(row, 5)?,
-        attempts: from_json(row, 6, "attempts")?,
-        receipt: row.get::<_, Option<String>>(7)?.map(Sensitive),
-        parent: parent.map(EffectId::new).zip(ordinal),
-        leg: SessionId::new(row.get::<_, String>(10)?),
-        generation: loaded_number(row.get(11)?),
-        onset: onset.map(|onset| EntryNumber(loaded_number(onset))),
-        first_entry: EntryNumber(loaded_number(row.get(13)?)),
-        last_entry: EntryNumber(loaded_number(row.get(14)?)),
-        is_heard: row.get(15)?,
-        lookup: from_json(row, 16, "lookup")?,
-        is_audited: row.get(17)?,
-        intent: Sensitive(row.get(18)?),
-        begun_at_unix_ms: loaded_time(row.get(19)?),
-        changed_at_unix_ms: loaded_time(row.get(20)?),
-        near: EffectKey(row.get(21)?),
-        key_spec: from_json(row, 22, "key_spec")?,
-        task: match row.get_ref(23)? {
-            ValueRef::Null => None,
-            _ => Some(from_json(row, 23, "task")?),
-        },
-    };
-    // Without this check, an effect without attempts would stop the program.
-    match effect.attempts.is_empty() {
-        true => Err(odd("attempts")),
-        false => Ok(effect),
-    }
-}
-
-fn state_word(state: EffectState) -> &'static str {
-    match state {
-        EffectState::Running => "running",
-        EffectState::Done => "done",
-        EffectState::NotDone => "not_done",
-        EffectState::Unknown => "unknown",
-    }
-}
-
-fn read_state(row: &Row<'_>, index: usize) -> rusqlite::Result<EffectState> {
-    match row.get_ref(index)?.as_str()? {
-        "running" => Ok(EffectState::Running),
-        "done" => Ok(EffectState::Done),
-        "not_done" => Ok(EffectState::NotDone),
-        "unknown" => Ok(EffectState::Unknown),
-        _ => Err(odd("state")),
-    }
 }

@@ -5,7 +5,7 @@ use crate::Searched;
 use crate::id::{ConversationRef, EntryNumber, LegNumber};
 use crate::log::{Entry, EntryEvent, SaidWords};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use windlass_tool::id::SessionId;
+use windlass_tool::id::{ConversationId, SessionId, TenantId};
 use windlass_tool::sensitive::Sensitive;
 
 /// The newest entries after one, oldest first.
@@ -60,6 +60,22 @@ pub(super) fn before(
     let mut entries = newest_first?;
     entries.reverse();
     Ok(entries)
+}
+
+/// The oldest entry that is kept.
+pub(super) fn first(
+    connection: &Connection,
+    tenant: &TenantId,
+    conversation_id: &ConversationId,
+) -> rusqlite::Result<Option<EntryNumber>> {
+    let first: Option<i64> = connection
+        .prepare_cached(
+            "SELECT min(number) FROM entries WHERE tenant = ?1 AND conversation_id = ?2",
+        )?
+        .query_row(params![tenant.as_str(), conversation_id.as_str()], |row| {
+            row.get(0)
+        })?;
+    Ok(first.map(|first| EntryNumber(loaded_number(first))))
 }
 
 /// Looks for words in the newest entries, one after the other.

@@ -316,10 +316,4 @@ impl Tables for ConversationRows<'_> {
     fn write(&mut self, change: Change) -> Result<(), StoreUnavailable> {
         self.write_change(change).map_err(unavailable)
     }
-
-    fn forget(&mut self) -> Result<(), StoreUnavailable> {
-        let of = self.of;
-        let place = (of.tenant.clone(), of.conversation_id.clone());
-        self.forget_place(&place).map_err(unavailable)
-    }
 }

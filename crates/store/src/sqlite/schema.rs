@@ -1,5 +1,7 @@
 //! The file's tables, and the age of a file for this program. Knows no statement but those that make tables.
 
+mod documents;
+
 use crate::leg::Heading;
 use crate::log::SaidWords;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
@@ -10,11 +12,11 @@ use windlass_tool::sensitive::Sensitive;
 const APPLICATION_ID: i64 = 0x574E_444C;
 
 /// Leads from one version to the next, rows included. It may look at the file and is not limited to statements that are known before.
-type Step = fn(&Connection) -> rusqlite::Result<()>;
+type Migration = fn(&Connection) -> rusqlite::Result<()>;
 
-/// Step `n`, counted from 1, leads from version `n - 1` to version `n`. A released step never changes, and a new version is one
+/// Migration `n`, counted from 1, leads from version `n - 1` to version `n`. A released one never changes, and a new version is one
 /// function at the end. All that a file lacks run in one transaction.
-const STEPS: &[Step] = &[
+const MIGRATIONS: &[Migration] = &[
     make_tables,
     drop_index_by_leg,
     compare_keys,
@@ -26,6 +28,7 @@ const STEPS: &[Step] = &[
     keep_tasks,
     keep_standing_approvals,
     keep_what_services_ask,
+    documents::keep_documents,
 ];
 
 /// The age of a file for this program.
@@ -42,7 +45,7 @@ pub(super) enum Age {
     Foreign,
 }
 
-/// Applies the steps that a file lacks, all of them or none. Changes no file that is another program's, newer or unreleased.
+/// Applies the migrations that a file lacks, all of them or none. Changes no file that is another program's, newer or unreleased.
 /// The transaction asks for the right to write even if there is nothing to do, so that a file that cannot be written is
 /// found here and not at the first command.
 pub(super) fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<Age> {
@@ -63,9 +66,9 @@ pub(super) fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<
     if age != Age::Current {
         return Ok(age);
     }
-    for (version, step) in (1_i64..).zip(STEPS) {
+    for (version, migrate) in (1_i64..).zip(MIGRATIONS) {
         if version > found {
-            step(&transaction)?;
+            migrate(&transaction)?;
             transaction.execute(
                 "INSERT INTO meta (name, value) VALUES ('schema', ?1) ON CONFLICT DO UPDATE SET value = excluded.value",
                 [version],
@@ -86,7 +89,7 @@ pub(super) fn age(connection: &Connection) -> rusqlite::Result<Age> {
 }
 
 fn age_of_version(found: i64) -> Age {
-    let known = STEPS.len() as i64;
+    let known = MIGRATIONS.len() as i64;
     match found > known {
         true => Age::Newer { found, known },
         false => Age::Current,
@@ -286,7 +289,7 @@ fn drop_index_by_leg(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("DROP INDEX entries_by_leg")
 }
 
-/// Effects from before this step are compared by their arguments: their keys were made in another way.
+/// Effects from before this migration are compared by their arguments: their keys were made in another way.
 fn compare_keys(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "

@@ -1,11 +1,10 @@
 //! Shared by all tables: errors for the outside, and the form of values in columns. Knows no table.
 
+use crate::document::Document;
 use crate::{StoreUnavailable, TIME_MAX_UNIX_MS};
 use rusqlite::{Error, ErrorCode, Row, ffi};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::Mode;
 
 /// An error of SQLite, with the operator's remedy.
 pub(super) fn unavailable(error: Error) -> StoreUnavailable {
@@ -82,14 +81,14 @@ pub(super) fn from_json<T: DeserializeOwned>(
     serde_json::from_str(text).map_err(|_| odd(column))
 }
 
-pub(super) fn tool(row: &Row<'_>, index: usize) -> rusqlite::Result<ToolId> {
-    ToolId::parse(row.get_ref(index)?.as_str()?).ok_or_else(|| odd("tool"))
+/// The body of a row, for the column of that name.
+pub(super) fn body(row: &impl Document) -> rusqlite::Result<String> {
+    row.body()
+        .map_err(|error| Error::ToSqlConversionFailure(Box::new(error)))
 }
 
-pub(super) fn mode(row: &Row<'_>, index: usize) -> rusqlite::Result<Mode> {
-    match row.get_ref(index)?.as_str()? {
-        "text" => Ok(Mode::Text),
-        "voice" => Ok(Mode::Voice),
-        _ => Err(odd("mode")),
-    }
+/// The row whose body is the first column of a query.
+pub(super) fn document<T: Document>(row: &Row<'_>) -> rusqlite::Result<T> {
+    let text = row.get_ref(0)?.as_str()?;
+    T::from_body(text).map_err(|_| odd("body"))
 }

@@ -19,6 +19,8 @@ mod ledger;
 #[cfg(test)]
 mod memory;
 #[cfg(test)]
+mod migrations;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod table;
