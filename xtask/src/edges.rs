@@ -33,6 +33,11 @@ const PLACES: &[CrateRule] = &[
         world: World::Fenced,
     },
     CrateRule {
+        package: "windlass-import",
+        may_use: &["windlass-compile", "windlass-tool"],
+        world: World::Fenced,
+    },
+    CrateRule {
         package: "windlass-calendar",
         may_use: &[],
         world: World::Fenced,
@@ -125,6 +130,7 @@ const PLACES: &[CrateRule] = &[
             "windlass-config",
             "windlass-driver",
             "windlass-handlers",
+            "windlass-import",
             "windlass-knowledge",
             "windlass-provider",
             "windlass-runtime",

@@ -17,7 +17,6 @@ mod crowding;
 mod doctor;
 mod failure;
 mod handovers;
-mod import;
 mod knowledge;
 mod live_tools;
 mod logging;

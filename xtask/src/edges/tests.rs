@@ -97,6 +97,7 @@ fn a_pure_crate_may_not_reach_the_async_runtime_by_any_way() {
         &[
             "`windlass-tool` may not reach tokio",
             "`windlass-compile` may not reach tokio",
+            "`windlass-import` may not reach tokio",
             "`windlass-driver` may not reach tokio",
             "`windlass-session` may not reach tokio",
             "`windlass-provider` may not reach tokio",

@@ -7,12 +7,6 @@ use super::{
     load_config_to_write_tools,
 };
 use crate::failure::Failure;
-use crate::import::folder::{self, Step};
-use crate::import::mcp_resource::is_for_resources;
-use crate::import::openapi::{self, Choice, DocumentError};
-use crate::import::remark;
-use crate::import::tools::{self, ListError};
-use crate::import::{Code, Imported, LeftOut, ToolDirectory};
 use crate::printer::{Format, Printer};
 use crate::toolbox::{ARTIFACT_FILE, Handlers};
 pub(super) use node::node_tools;
@@ -21,6 +15,12 @@ use std::path::{Path, PathBuf};
 use windlass_compile::problem::{Problem, Severity};
 use windlass_compile::{Builtin, Source, Vocabularies, builtin, compile};
 use windlass_config::Config;
+use windlass_import::folder::{self, Step};
+use windlass_import::mcp_resource::is_for_resources;
+use windlass_import::openapi::{self, Choice, DocumentError};
+use windlass_import::remark;
+use windlass_import::tools::{self, ListError};
+use windlass_import::{Code, Imported, LeftOut, ToolDirectory};
 use windlass_tool::id::ToolId;
 
 /// The largest description that is read. The largest public ones have some 10 MiB.

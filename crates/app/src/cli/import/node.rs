@@ -3,7 +3,6 @@
 use super::super::{NodeArguments, flags, load_config_to_write_tools};
 use super::{TrialFolder, counted, read, step_done};
 use crate::failure::Failure;
-use crate::import::node;
 use crate::printer::Printer;
 use crate::project;
 use crate::toolbox::ARTIFACT_FILE;
@@ -12,6 +11,7 @@ use std::path::{Path, PathBuf};
 use windlass_compile::problem::Severity;
 use windlass_compile::{Builtin, Source, Vocabularies, compile};
 use windlass_config::Config;
+use windlass_import::node;
 
 /// Files of a tool's directory in a Node project that are files of the tool here, besides its code.
 const TAKEN: [&str; 4] = ["schema.json", "guide.md", "doc_summary.md", "doc.md"];

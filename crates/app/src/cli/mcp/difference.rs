@@ -4,14 +4,14 @@ use super::super::import::{counted, leave_out_what_does_not_compile, step_done, 
 use super::super::{expect_network, flags, load_config};
 use super::{DiffArguments, offering};
 use crate::failure::Failure;
-use crate::import::folder::{self, Step};
-use crate::import::mcp::{source, tool_of};
-use crate::import::{Imported, LeftOut, ToolDirectory};
 use crate::printer::Printer;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use windlass_config::{Config, McpName};
+use windlass_import::folder::{self, Step};
+use windlass_import::mcp::{source, tool_of};
+use windlass_import::{Imported, LeftOut, ToolDirectory};
 
 pub(super) fn run(arguments: &DiffArguments) -> Result<(), Failure> {
     let set = flags([("--tools", "folders.tools", &arguments.tools)]);

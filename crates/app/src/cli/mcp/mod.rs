@@ -8,9 +8,6 @@ mod serve;
 use super::import::{TakingUp, leave_out_what_does_not_compile, take_up};
 use super::{ConfigFile, TakingArguments, expect_network, flags, load_config_to_write_tools};
 use crate::failure::Failure;
-use crate::import::mcp::{Choice, McpImportError, import};
-use crate::import::mcp_resource;
-use crate::import::words::tool_id;
 use crate::printer::Printer;
 use crate::server::Handlers;
 use crate::toolbox::mcp_servers;
@@ -21,7 +18,10 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use windlass_config::{Config, FILE_NAME, McpName, SecretName, VariableName};
-use windlass_runtime::mcp::Offering;
+use windlass_import::Offering;
+use windlass_import::mcp::{Choice, McpImportError, import};
+use windlass_import::mcp_resource;
+use windlass_import::words::tool_id;
 use windlass_tool::id::ToolId;
 
 #[derive(Debug, Args)]
@@ -226,6 +226,11 @@ fn offering(config: &Config, name: &str) -> Result<Offering, String> {
     let listed = runtime.block_on(async {
         let server = mcp_servers(config).get(name)?;
         server.offering().await
+    });
+    let listed = listed.map(|offered| Offering {
+        definitions: offered.definitions,
+        resources: offered.resources,
+        prompts: offered.prompts,
     });
     // A program has that long to end by itself.
     runtime.shutdown_timeout(Duration::from_secs(3));

@@ -47,7 +47,7 @@ const LOOSENING: [&str; 2] = ["remember", "repeatable"];
 
 /// The change that an import makes to one tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// There is no such directory yet.
     New,
     /// The source is the same as at the last import; nothing is written, so that the author's changes stay.
@@ -59,7 +59,7 @@ pub(crate) enum Step {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FolderError {
+pub enum FolderError {
     #[error("{} cannot be read: {cause}", path.display())]
     Read { path: PathBuf, cause: String },
     #[error("{} cannot be written: {cause}", path.display())]
@@ -67,7 +67,7 @@ pub(crate) enum FolderError {
 }
 
 /// The effect that an import of this tool from this source would have on this folder.
-pub(crate) fn step(folder: &Path, source: &str, tool: &ToolDirectory) -> Result<Step, FolderError> {
+pub fn step(folder: &Path, source: &str, tool: &ToolDirectory) -> Result<Step, FolderError> {
     let directory = folder.join(tool.name());
     if !directory.exists() {
         return Ok(Step::New);
@@ -102,7 +102,7 @@ pub(crate) fn step(folder: &Path, source: &str, tool: &ToolDirectory) -> Result<
 }
 
 /// Directories of earlier imports from this source whose operations have gone, with those operations.
-pub(crate) fn gone(
+pub fn gone(
     folder: &Path,
     source: &str,
     origins: &[String],
@@ -127,7 +127,7 @@ pub(crate) fn gone(
 }
 
 /// Takes a tool out of service and keeps its directory: the compiler passes over names that begin with `_`.
-pub(crate) fn set_aside(folder: &Path, name: &str) -> Result<PathBuf, FolderError> {
+pub fn set_aside(folder: &Path, name: &str) -> Result<PathBuf, FolderError> {
     let mut path = folder.join(format!("_{name}"));
     let mut number = 1;
     while path.exists() {
@@ -143,7 +143,7 @@ pub(crate) fn set_aside(folder: &Path, name: &str) -> Result<PathBuf, FolderErro
 
 /// Writes a tool's directory, each file whole: a reader finds the old one or the new one. A guide that the author has rewritten stays,
 /// and so do the fields that only the author writes, such as `effectKey`. Returns those that could not stay.
-pub(crate) fn write(
+pub fn write(
     folder: &Path,
     source: &str,
     tool: &ToolDirectory,

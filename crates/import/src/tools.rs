@@ -42,7 +42,7 @@ const NOT_AT_THE_TOP: [&str; 9] = [
 
 /// A file that holds no definitions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ListError {
+pub enum ListError {
     #[error("it is not JSON: {0}")]
     Syntax(String),
     #[error("it is an OpenAPI description; import it with `windlass import openapi`")]
@@ -64,7 +64,7 @@ pub(super) struct Definition<'d> {
 }
 
 /// Makes tools of the definitions of a file; of all where none is named.
-pub(crate) fn import(text: &str, file: &str, only: &[String]) -> Result<Imported, ListError> {
+pub fn import(text: &str, file: &str, only: &[String]) -> Result<Imported, ListError> {
     let document: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
         .map_err(|error| ListError::Syntax(error.to_string()))?;
     if ["openapi", "swagger"]

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 /// A use that has to be replaced by hand.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Use {
-    pub(crate) line: usize,
-    pub(crate) what: String,
-    pub(crate) replacement: &'static str,
+pub struct Use {
+    pub line: usize,
+    pub what: String,
+    pub replacement: &'static str,
 }
 
 /// Names that a handler can no longer use, and their replacements.
@@ -76,7 +76,7 @@ const OTHER_MODULES: [&str; 12] = [
 ];
 
 /// Everything in a handler's source that has to be replaced, in the order of lines.
-pub(crate) fn uses(source: &str) -> Vec<Use> {
+pub fn uses(source: &str) -> Vec<Use> {
     let mut found = BTreeSet::new();
     for (index, line) in source.lines().enumerate() {
         let line_number = index + 1;
@@ -162,7 +162,7 @@ fn is_pattern(behind: &str) -> bool {
 }
 
 /// Whether a handler asks other services or tools, as no built-in one does.
-pub(crate) fn asks_others(source: &str) -> bool {
+pub fn asks_others(source: &str) -> bool {
     const WAYS: [&str; 6] = [
         "fetch(",
         "axios",

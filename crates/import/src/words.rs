@@ -27,7 +27,7 @@ pub(super) fn snake_case(name: &str) -> String {
 }
 
 /// The same for the id of a tool, which begins with a letter.
-pub(crate) fn tool_id(name: &str) -> String {
+pub fn tool_id(name: &str) -> String {
     let name = snake_case(name);
     match name.bytes().next() {
         Some(first) if first.is_ascii_lowercase() => name,

@@ -2,11 +2,11 @@
 
 use super::mcp::Choice;
 use super::{Code, ToolDirectory};
+use crate::Offering;
 use serde_json::{Value, json};
-use windlass_runtime::mcp::Offering;
 
 /// How it is called where nothing else is said.
-pub(crate) const ID: &str = "mcp_resource";
+pub const ID: &str = "mcp_resource";
 /// Where such a tool comes from, for people.
 pub(super) const ORIGIN: &str = "resources and prompts";
 /// Milliseconds of one call.
@@ -76,7 +76,7 @@ pub(super) fn resource_tool(
 }
 
 /// Whether it is such a tool, and none that its server lists.
-pub(crate) fn is_for_resources(tool: &ToolDirectory) -> bool {
+pub fn is_for_resources(tool: &ToolDirectory) -> bool {
     matches!(&tool.code, Code::Declared(handler) if handler["kind"] == "mcp_resource")
 }
 

@@ -2,7 +2,7 @@
 //! replaces all of them, so that no request goes past it.
 
 use super::{DocumentError, Operation};
-use crate::import::words::brief;
+use crate::words::brief;
 use serde_json::Value;
 
 /// The servers that a description names.

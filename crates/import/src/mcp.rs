@@ -6,10 +6,10 @@ use super::remark::Remark;
 use super::tools::{Definition, TOOLS_MAX, some, tool};
 use super::words::{one_line, tool_id, unique};
 use super::{Code, Imported, LeftOut, ToolDirectory};
+use crate::Offering;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_compile::handler_file::DefinitionHash;
-use windlass_runtime::mcp::Offering;
 use windlass_tool::characters::is_unsafe_to_show;
 
 /// Milliseconds of one call: servers reach over networks, and start programs.
@@ -46,21 +46,21 @@ const ORDERS: [&str; 24] = [
 ];
 
 /// The tools to import from a server.
-pub(crate) struct Choice<'a> {
+pub struct Choice<'a> {
     /// The server's name in the configuration.
-    pub(crate) server: &'a str,
+    pub server: &'a str,
     /// Tools by their names there or their ids here; all where none is named.
-    pub(crate) only: &'a [String],
+    pub only: &'a [String],
     /// Stands before every id.
-    pub(crate) prefix: Option<&'a str>,
+    pub prefix: Option<&'a str>,
     /// The id of the tool that reads the server's resources and prompts.
-    pub(crate) resource_id: &'a str,
+    pub resource_id: &'a str,
     /// Whether an id is taken by a built-in tool.
-    pub(crate) built_in: &'a dyn Fn(&str) -> bool,
+    pub built_in: &'a dyn Fn(&str) -> bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum McpImportError {
+pub enum McpImportError {
     #[error("it lists no tools, and offers neither resources nor prompts")]
     Empty,
     #[error("it lists {0} tools, and {TOOLS_MAX} can be imported at once; choose with --only")]
@@ -70,12 +70,12 @@ pub(crate) enum McpImportError {
 }
 
 /// How imported tools know their server again.
-pub(crate) fn source(server: &str) -> String {
+pub fn source(server: &str) -> String {
     format!("MCP server {server}")
 }
 
 /// Makes tools of a server's list.
-pub(crate) fn import(offering: &Offering, choice: &Choice<'_>) -> Result<Imported, McpImportError> {
+pub fn import(offering: &Offering, choice: &Choice<'_>) -> Result<Imported, McpImportError> {
     let named: Vec<(&str, &Map<String, Value>)> = offering
         .definitions
         .iter()
@@ -175,7 +175,7 @@ fn gives_hints(definition: &Map<String, Value>) -> bool {
 }
 
 /// One tool of a server under this id.
-pub(crate) fn tool_of(
+pub fn tool_of(
     server: &str,
     definition: &Map<String, Value>,
     id: &str,

@@ -103,7 +103,7 @@ impl<'d> Style<'d> {
             (other, _) => {
                 return Err(format!(
                     "has the style {}, which no query has",
-                    crate::import::words::brief(other)
+                    crate::words::brief(other)
                 ));
             }
         }
@@ -149,11 +149,11 @@ impl<'d> Style<'d> {
             "matrix" if explodes.is_empty() => Ok(format!(";{name}={{{argument}}}")),
             "matrix" => Err(format!(
                 "has the style matrix and a name, {}, that no argument can have",
-                crate::import::words::brief(name)
+                crate::words::brief(name)
             )),
             other => Err(format!(
                 "has the style {}, which no path has",
-                crate::import::words::brief(other)
+                crate::words::brief(other)
             )),
         }
     }

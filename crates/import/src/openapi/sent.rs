@@ -1,7 +1,7 @@
 //! The requests of a description's tools: compiled, with validated arguments, up to the request. Nothing is sent.
 
 use super::{Choice, import, parse};
-use crate::import::folder;
+use crate::folder;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

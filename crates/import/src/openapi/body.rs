@@ -3,8 +3,8 @@
 use super::Operation;
 use super::operation::Request;
 use super::style::{Shape, Style, as_json};
-use crate::import::schema::{Converter, Need, described, followed, merged};
-use crate::import::words::brief;
+use crate::schema::{Converter, Need, described, followed, merged};
+use crate::words::brief;
 use serde_json::{Map, Value, json};
 
 /// How many members of a body become arguments of the tool; a larger body is one argument.

@@ -3,9 +3,9 @@
 use super::server::Address;
 use super::style::{Style, as_json};
 use super::{Operation, body};
-use crate::import::schema::{Converter, Need, followed};
-use crate::import::words::{brief, one_line, plain, snake_case};
-use crate::import::{Code, ToolDirectory};
+use crate::schema::{Converter, Need, followed};
+use crate::words::{brief, one_line, plain, snake_case};
+use crate::{Code, ToolDirectory};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 

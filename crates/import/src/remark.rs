@@ -3,7 +3,7 @@
 use super::ToolDirectory;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Remark {
+pub enum Remark {
     /// The source's name for the tool is no id here.
     CalledOtherwise,
     /// Its server says that it changes nothing.
@@ -14,7 +14,7 @@ pub(crate) enum Remark {
 
 impl Remark {
     /// The remark on one tool.
-    pub(crate) fn of(self, tool: &ToolDirectory) -> String {
+    pub fn of(self, tool: &ToolDirectory) -> String {
         match self {
             Self::CalledOtherwise => format!("it is called {} here", tool.id),
             Self::RunsWithoutAsking => {
@@ -60,7 +60,7 @@ impl Remark {
 }
 
 /// A line for each remark that some of these tools have.
-pub(crate) fn lines(tools: &[&ToolDirectory]) -> Vec<String> {
+pub fn lines(tools: &[&ToolDirectory]) -> Vec<String> {
     [
         Remark::CalledOtherwise,
         Remark::RunsWithoutAsking,

@@ -24,7 +24,7 @@ const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 
 /// A description that cannot be imported at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum DocumentError {
+pub enum DocumentError {
     #[error("it is neither JSON nor YAML: {0}")]
     Syntax(String),
     #[error("it is no OpenAPI description: the field `openapi` is missing")]
@@ -45,12 +45,12 @@ pub(crate) enum DocumentError {
 
 /// The operations of a description that become tools. Both lists empty: all.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Choice {
+pub struct Choice {
     /// Operation ids as the description has them, or ids of tools.
-    pub(crate) only: Vec<String>,
-    pub(crate) tags: Vec<String>,
+    pub only: Vec<String>,
+    pub tags: Vec<String>,
     /// In place of the server that the description names.
-    pub(crate) base_url: Option<String>,
+    pub base_url: Option<String>,
 }
 
 /// An operation and where it stands.
@@ -90,7 +90,7 @@ impl Operation<'_> {
 }
 
 /// Reads a description as JSON or YAML.
-pub(crate) fn parse(text: &str) -> Result<Value, DocumentError> {
+pub fn parse(text: &str) -> Result<Value, DocumentError> {
     if text.trim_start().starts_with('{') {
         return serde_json::from_str(text)
             .map_err(|error| DocumentError::Syntax(error.to_string()));
@@ -104,7 +104,7 @@ pub(crate) fn parse(text: &str) -> Result<Value, DocumentError> {
 }
 
 /// Makes tools of the operations that were chosen. An operation that cannot be a tool is left out with its reason.
-pub(crate) fn import(document: &Value, choice: &Choice) -> Result<Imported, DocumentError> {
+pub fn import(document: &Value, choice: &Choice) -> Result<Imported, DocumentError> {
     check_version(document)?;
     let operations = operations(document)?;
     let title = document.pointer("/info/title").and_then(Value::as_str);

@@ -1,7 +1,7 @@
 //! Tools that are made of OpenAPI descriptions, and parts that are left out with a reason.
 
 use super::*;
-use crate::import::{Code, ToolDirectory};
+use crate::{Code, ToolDirectory};
 use serde_json::json;
 use std::path::Path;
 
