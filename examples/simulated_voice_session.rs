@@ -12,6 +12,16 @@ use std::sync::Arc;
 use windlass_compile::artifact::Loaders;
 use windlass_compile::handler_file::Permissions;
 use windlass_compile::{Source, builtin, compile};
+use windlass_contract::handler::{
+    Blocks, Caller, Cancellation, Capabilities, Context, Execution, Failure, HandlerMessage,
+    HandlerResult, Invocation, Knowledge, Outbox, OutboxClosed, SessionContext, ToolFacts,
+};
+use windlass_contract::id::{
+    CallNumber, CallRef, ClientId, ConversationId, SessionId, TenantId, UserId,
+};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
+use windlass_contract::sensitive::Sensitive;
 use windlass_knowledge::KnowledgeBase;
 use windlass_provider::gemini_live::address::{Address, Backend, Credentials};
 use windlass_provider::gemini_live::{
@@ -28,16 +38,6 @@ use windlass_session::time::Timestamp;
 use windlass_sim::gemini_live::Server;
 use windlass_sim::runner::{self, ConnectionId, Options, Upgrade};
 use windlass_store::{Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits, StoreSettings};
-use windlass_tool::handler::{
-    Blocks, Caller, Cancellation, Capabilities, Context, Execution, Failure, HandlerMessage,
-    HandlerResult, Invocation, Knowledge, Outbox, OutboxClosed, SessionContext, ToolFacts,
-};
-use windlass_tool::id::{
-    CallNumber, CallRef, ClientId, ConversationId, SessionId, TenantId, UserId,
-};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
-use windlass_tool::sensitive::Sensitive;
 
 /// What the user types, each line once the model has answered the one before.
 const USER: [&str; 2] = ["Who designed the ship Fram?", "Let's stop here."];
@@ -80,7 +80,7 @@ fn registry(root: &Path) -> Result<Registry, Box<dyn Error>> {
         builtin: &builtin,
         build_timestamp: "2026-11-20T12:00:00Z",
         vocabularies: &BTreeMap::new(),
-        values: windlass_tool::condition::Values::none(),
+        values: windlass_contract::condition::Values::none(),
         permissions: &Permissions::default(),
         judge: None,
     });
@@ -267,7 +267,7 @@ impl<'a> Conversation<'a> {
                 session_id: config.session_id.clone(),
                 user_id: config.user_id.clone(),
                 conversation_id: config.conversation_id.clone(),
-                rights: windlass_tool::rights::Rights::Anonymous,
+                rights: windlass_contract::rights::Rights::Anonymous,
             },
             mode: config.mode,
             registry_version: config.registry.version().clone(),
@@ -286,7 +286,7 @@ impl<'a> Conversation<'a> {
             },
             session: call.session().clone(),
             effect_id: call.effect_id().cloned(),
-            writes: windlass_tool::handler::RunWrites::none(),
+            writes: windlass_contract::handler::RunWrites::none(),
             deadline_unix_ms: STARTED_UNIX_MS + (self.now + call.timeout()).as_millis(),
             cancellation: Cancellation::default(),
         };
@@ -294,7 +294,7 @@ impl<'a> Conversation<'a> {
         match tool.handler.execute(Invocation { arguments, context }) {
             Execution::Ready(result) => result,
             Execution::Pending(future) => future.now_or_never().unwrap_or_else(|| {
-                let kind = windlass_tool::error::FailureKind::Transient;
+                let kind = windlass_contract::error::FailureKind::Transient;
                 Err(Failure::new(kind, "nothing here can be waited for"))
             }),
         }
@@ -466,8 +466,8 @@ fn session_config(registry: Arc<Registry>, profile: &ModelProfile) -> SessionCon
         epoch: Epoch(1),
         tenant: TenantId::default(),
         user_id: UserId::new("user"),
-        rights: windlass_tool::rights::Rights::Anonymous,
-        given: windlass_tool::condition::Given::default(),
+        rights: windlass_contract::rights::Rights::Anonymous,
+        given: windlass_contract::condition::Given::default(),
         conversation_id: ConversationId::new("conversation"),
         mode: Mode::Voice,
         registry,

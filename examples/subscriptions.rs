@@ -13,6 +13,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windlass_compile::artifact::Loaders;
 use windlass_compile::handler_file::Permissions;
 use windlass_compile::{Source, compile};
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
+    Blocks, Capabilities, CustomEvent, Execution, Failure, Handler, HandlerResult, Invocation,
+    Knowledge, Placement, Success,
+};
+use windlass_contract::id::{
+    CallNumber, ClientId, ConversationId, SessionId, TenantId, ToolId, UserId,
+};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
 use windlass_driver::DirectLedger;
 use windlass_knowledge::KnowledgeBase;
 use windlass_provider::profile::{self, GEMINI_LIVE_MODEL};
@@ -25,16 +35,6 @@ use windlass_session::limits::Limits;
 use windlass_session::model::IncomingCall;
 use windlass_session::session::SessionConfig;
 use windlass_store::{Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits, StoreSettings};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
-    Blocks, Capabilities, CustomEvent, Execution, Failure, Handler, HandlerResult, Invocation,
-    Knowledge, Placement, Success,
-};
-use windlass_tool::id::{
-    CallNumber, ClientId, ConversationId, SessionId, TenantId, ToolId, UserId,
-};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
 
 /// 20 November 2026, 12:00 UTC.
 const NOW_UNIX_MS: u64 = 1_795_176_000_000;
@@ -156,7 +156,7 @@ fn registry() -> Result<Registry, Box<dyn Error>> {
         builtin: &BTreeMap::from([(id.clone(), None)]),
         build_timestamp: "2026-11-20T12:00:00Z",
         vocabularies: &BTreeMap::new(),
-        values: windlass_tool::condition::Values::none(),
+        values: windlass_contract::condition::Values::none(),
         permissions: &Permissions::default(),
         judge: None,
     });
@@ -187,8 +187,8 @@ fn request(
             epoch: Epoch(1),
             tenant: TenantId::default(),
             user_id: UserId::new("user"),
-            rights: windlass_tool::rights::Rights::Anonymous,
-            given: windlass_tool::condition::Given::default(),
+            rights: windlass_contract::rights::Rights::Anonymous,
+            given: windlass_contract::condition::Given::default(),
             conversation_id: ConversationId::new("conversation"),
             mode: Mode::Voice,
             registry: registry.clone(),

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use windlass_app::server::config::{Flag, Loaded, Sources};
 use windlass_app::server::{Setup, start};
-use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success};
-use windlass_tool::id::ToolId;
+use windlass_contract::handler::{Execution, Handler, Invocation, Placement, Success};
+use windlass_contract::id::ToolId;
 
 /// More than any load has in a minute.
 const MANY: &str = "100000000";

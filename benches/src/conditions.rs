@@ -3,10 +3,10 @@
 
 use crate::measure::{PASS, cost, print, rounded};
 use serde_json::{Value, json};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::condition::{Condition, Facts, Given, LocalClock};
-use windlass_tool::kind::Mode;
-use windlass_tool::rights::{Rights, Role};
+use windlass_contract::arguments::Arguments;
+use windlass_contract::condition::{Condition, Facts, Given, LocalClock};
+use windlass_contract::kind::Mode;
+use windlass_contract::rights::{Rights, Role};
 
 const CONSENT: &str = "args.amount > 100 || !user.isAuthenticated || args.to in ('eve', 'mallory')";
 const AVAILABLE: &str = "context.user.isAuthenticated && context.mode === 'voice' && ('staff' in roles || time.hour >= 9 \

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Instant;
-use windlass_tool::handler::Execution;
-use windlass_tool::id::ToolId;
+use windlass_contract::handler::Execution;
+use windlass_contract::id::ToolId;
 
 const BYTES: usize = 100_000;
 const RUNS: usize = 20;

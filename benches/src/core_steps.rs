@@ -5,10 +5,10 @@ use crate::measure::{PASS, cost, print, rounded};
 use crate::path::CallPath;
 use serde_json::json;
 use std::time::Duration;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::Input;
 use windlass_session::model::{ModelEvent, Usage};
-use windlass_tool::sensitive::Sensitive;
 
 /// One answer of the model as a live session has it: 24 pieces of transcript with the microphone's and the usage between
 /// them, and the turn's end.

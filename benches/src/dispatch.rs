@@ -5,11 +5,11 @@ use crate::measure::{PASS, cost, print, rounded, spread, spread_by_place};
 use crate::path::{self, CALLS_PER_TURN, CallPath};
 use serde_json::{Value, json};
 use std::hint::black_box;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::registry::Registry;
 use windlass_provider::gemini_live::{Codec, Sink};
 use windlass_provider::profile;
 use windlass_session::model::ModelEvent;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::registry::Registry;
 
 const VARIANTS: [&str; 6] = ["full", "short-ids", "parse", "validate", "core", "encode"];
 

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_compile::handler_file::{DefinitionHash, McpHandler};
+use windlass_contract::handler::{Execution, Handler, Invocation, Placement, Success};
 use windlass_runtime::fetch::SystemResolver;
 use windlass_runtime::mcp::{
     McpLimits, McpPlace, McpProgram, McpServers, McpSettings, McpSurroundings,
 };
-use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success};
 
 /// Microseconds that such a tool is to add to a call at most.
 const ADDED_US_MAX: f64 = 200.0;

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use windlass_compile::artifact::{Artifact, Loaders, write_artifact};
 use windlass_compile::handler_file::Permissions;
 use windlass_compile::{Source, compile};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::arguments::Arguments;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     Execution, Failure, Handler, HandlerResult, Invocation, Placement, Success,
 };
-use windlass_tool::id::ToolId;
-use windlass_tool::registry::Registry;
+use windlass_contract::id::ToolId;
+use windlass_contract::registry::Registry;
 
 /// How many different calls rotate, as in the kit: many more than a session remembers, so that none is a repeat.
 pub(crate) const CALLS: usize = 4_096;
@@ -144,7 +144,7 @@ pub(crate) fn build(folder: &Path, tools: &[(String, Value)]) -> io::Result<()> 
         builtin: &builtin,
         build_timestamp: "2026-11-20T00:00:00Z",
         vocabularies: &BTreeMap::new(),
-        values: windlass_tool::condition::Values::none(),
+        values: windlass_contract::condition::Values::none(),
         permissions: &Permissions::default(),
         judge: None,
     });

@@ -5,6 +5,16 @@ use crate::kit::Ids;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
+use windlass_contract::handler::{
+    Blocks, Caller, Cancellation, Capabilities, Context, Execution, HandlerMessage, Invocation,
+    Knowledge, Outbox, OutboxClosed, SessionContext, SessionFacts, ToolFacts,
+};
+use windlass_contract::id::{
+    CallNumber, CallRef, ClientId, ConversationId, SessionId, TenantId, ToolId, UserId,
+};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
+use windlass_contract::sensitive::Sensitive;
 use windlass_provider::gemini_live::{Codec, Sink};
 use windlass_provider::profile;
 use windlass_session::client::ClientEvent;
@@ -14,16 +24,6 @@ use windlass_session::model::{ConnectionEvent, ModelCommand, ModelEvent};
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_store::Epoch;
-use windlass_tool::handler::{
-    Blocks, Caller, Cancellation, Capabilities, Context, Execution, HandlerMessage, Invocation,
-    Knowledge, Outbox, OutboxClosed, SessionContext, SessionFacts, ToolFacts,
-};
-use windlass_tool::id::{
-    CallNumber, CallRef, ClientId, ConversationId, SessionId, TenantId, ToolId, UserId,
-};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
-use windlass_tool::sensitive::Sensitive;
 
 /// Calls in one turn before the user says something again.
 pub(crate) const CALLS_PER_TURN: usize = 16;
@@ -96,7 +96,7 @@ pub(crate) fn invocation(number: usize) -> Invocation {
             session_id: SessionId::new("session-1"),
             user_id: UserId::new("user-1"),
             conversation_id: ConversationId::new("conversation-1"),
-            rights: windlass_tool::rights::Rights::Anonymous,
+            rights: windlass_contract::rights::Rights::Anonymous,
         },
         mode: Mode::Voice,
         registry_version: "1.0.00000000".into(),
@@ -122,11 +122,11 @@ pub(crate) fn invocation(number: usize) -> Invocation {
                 is_active: true,
                 is_model_generating: true,
                 pending_end_voice_session: false,
-                values: windlass_tool::handler::StateValues::default(),
-                input: windlass_tool::input::InputFacts::default(),
+                values: windlass_contract::handler::StateValues::default(),
+                input: windlass_contract::input::InputFacts::default(),
             },
             effect_id: None,
-            writes: windlass_tool::handler::RunWrites::none(),
+            writes: windlass_contract::handler::RunWrites::none(),
             deadline_unix_ms: 60_000,
             cancellation: Cancellation::default(),
         },
@@ -148,8 +148,8 @@ pub(crate) fn config(registry: Arc<Registry>) -> SessionConfig {
         epoch: Epoch(1),
         tenant: TenantId::default(),
         user_id: UserId::new("user-1"),
-        rights: windlass_tool::rights::Rights::Anonymous,
-        given: windlass_tool::condition::Given::default(),
+        rights: windlass_contract::rights::Rights::Anonymous,
+        given: windlass_contract::condition::Given::default(),
         conversation_id: ConversationId::new("conversation-1"),
         mode: Mode::Voice,
         registry,
@@ -181,7 +181,7 @@ impl CallPath {
             session_id: session.config().session_id.clone(),
             user_id: session.config().user_id.clone(),
             conversation_id: session.config().conversation_id.clone(),
-            rights: windlass_tool::rights::Rights::Anonymous,
+            rights: windlass_contract::rights::Rights::Anonymous,
         };
         let context = SessionContext {
             caller,
@@ -346,7 +346,7 @@ impl CallPath {
                 },
                 session: call.session().clone(),
                 effect_id: call.effect_id().cloned(),
-                writes: windlass_tool::handler::RunWrites::none(),
+                writes: windlass_contract::handler::RunWrites::none(),
                 deadline_unix_ms: config.started_unix_ms.saturating_add(deadline),
                 cancellation: self.cancellation.clone(),
             },

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use windlass_app::server::{Setup, start};
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
 
 /// The most that a call may show at once: its rate is a limit of its own.
 const PIECES: usize = 100;

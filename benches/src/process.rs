@@ -5,9 +5,9 @@ use crate::path;
 use crate::scripts;
 use serde_json::json;
 use std::sync::Arc;
+use windlass_contract::handler::{Execution, Handler, Numbers};
+use windlass_contract::id::ToolId;
 use windlass_runtime::worker::{ServedTool, Worker, WorkerLimits, WorkerOptions, WorkerProgram};
-use windlass_tool::handler::{Execution, Handler, Numbers};
-use windlass_tool::id::ToolId;
 
 /// Answers each call at once; the processor time of a shell is not counted.
 const ECHO: &str = r#"while read -r line; do id=${line#*\"id\":}; id=${id%%,*}

@@ -7,14 +7,14 @@ use crate::path;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use windlass_contract::handler::Success;
+use windlass_contract::id::{CallNumber, CallRef};
+use windlass_contract::registry::Registry;
 use windlass_session::io::Input;
 use windlass_session::journal::{JournalStep, Replay};
 use windlass_session::model::{ConnectionEvent, IncomingCall, ModelEvent};
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
-use windlass_tool::handler::Success;
-use windlass_tool::id::{CallNumber, CallRef};
-use windlass_tool::registry::Registry;
 
 /// A request and its answer take six seconds; every second request calls a tool.
 const TURNS: u64 = 600;

@@ -9,11 +9,11 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use windlass_contract::handler::{Execution, Handler, HandlerResult, Invocation, Numbers};
+use windlass_contract::id::ToolId;
 use windlass_runtime::worker::{
     ServedTool, Worker, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
 };
-use windlass_tool::handler::{Execution, Handler, HandlerResult, Invocation, Numbers};
-use windlass_tool::id::ToolId;
 
 const ECHO: &str =
     "export const execute = async ({ args }) => ({ ok: true, data: { query: args.query } });";

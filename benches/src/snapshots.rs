@@ -8,12 +8,12 @@ use crate::path;
 use serde_json::json;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+use windlass_contract::handler::Success;
+use windlass_contract::id::CallRef;
 use windlass_session::io::{Input, Output};
 use windlass_session::model::{ConnectionEvent, IncomingCall, ModelEvent};
 use windlass_session::session::Session;
 use windlass_session::time::Timestamp;
-use windlass_tool::handler::Success;
-use windlass_tool::id::CallRef;
 
 /// People say some 150 words a minute, and a question with its answer takes six seconds; every second question calls a tool.
 const QUESTION: [&str; 2] = ["And who ", "built the ship?"];

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_app::server::config::{Flag, Loaded, Sources};
 use windlass_app::server::{Setup, start};
-use windlass_tool::handler::Handler;
-use windlass_tool::id::ToolId;
+use windlass_contract::handler::Handler;
+use windlass_contract::id::ToolId;
 
 /// Starts of one server; the first one compiles its tools and is reported apart.
 const STARTS: usize = 8;

@@ -9,6 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+use windlass_contract::id::{
+    ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId,
+};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::{Ledger, PendingReplies};
 use windlass_runtime::store_thread::{StoreThread, Surroundings, ThreadSettings};
 use windlass_store::command::{Command, NewLeg, Record, Reply, Request, RequestOrigin, ToolFacts};
@@ -16,9 +21,6 @@ use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, Beginner, ConversationRef, EntryEvent, Epoch, LegNumber,
     LegRef, NewEntry, Nonce, OwnerId, Presented, ServerKey, SqliteStore, Store,
 };
-use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 /// Conversations among which the calls are spread.
 const CONVERSATIONS: u32 = 500;

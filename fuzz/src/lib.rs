@@ -10,6 +10,7 @@ use windlass_app::bodies::{self, BodyKind};
 use windlass_compile::handler_file::Permissions;
 use windlass_compile::{Builtin, Vocabularies};
 use windlass_config as config;
+use windlass_contract::{arguments, json, validate};
 use windlass_provider::answer::AnswerLimits;
 use windlass_provider::{
     gemini_interactions, gemini_live, gemini_text, openai_chat, openai_realtime, openai_responses,
@@ -17,7 +18,6 @@ use windlass_provider::{
 use windlass_provider::{profile, sse};
 use windlass_runtime::{audit, client_protocol};
 use windlass_session::model::ModelEvent;
-use windlass_tool::{arguments, json, validate};
 
 /// One parser.
 #[derive(Clone, Copy)]
@@ -274,7 +274,7 @@ fn tool_directory(bytes: &[u8]) {
             builtin: &Builtin::new(),
             build_timestamp: "2026-01-01T00:00:00Z",
             vocabularies: &Vocabularies::default(),
-            values: windlass_tool::condition::Values::none(),
+            values: windlass_contract::condition::Values::none(),
             permissions: &Permissions::default(),
             judge: None,
         });

@@ -18,7 +18,7 @@ const SURVIVORS: &str = "xtask/mutants/survivors.txt";
 const ORACLES: [&str; 4] = [
     "windlass-store",
     "windlass-driver",
-    "windlass-tool",
+    "windlass-contract",
     "windlass-world",
 ];
 /// Seconds for the tests of one mutant; those of the unchanged code take a fraction of it.

@@ -12,13 +12,13 @@ use windlass_calendar::PRIMARY;
 use windlass_config::{
     CalendarAccess, CalendarService, ConferenceService, Config, FilePath, Name, Secret, WebAddress,
 };
+use windlass_contract::handler::{
+    Calendars, CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest,
+};
 use windlass_runtime::fetch::{Endpoint, FetchLimits, Fetcher, Places, SystemResolver, WayOut};
 use windlass_services::conference::Conferences;
 use windlass_services::{
     GoogleCalendars, GoogleSettings, Grant, Links, ServiceAccount, Zoom, ZoomSettings,
-};
-use windlass_tool::handler::{
-    Calendars, CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest,
 };
 
 /// Bytes of an answer. A page of events with long descriptions has its place in it.

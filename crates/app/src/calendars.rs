@@ -10,14 +10,14 @@ use windlass_calendar::{
     Occurrence, PRIMARY, Scope, Span, Status, WorkingHours, busy, expand, free,
 };
 use windlass_config::{CalendarAccess, Config};
-use windlass_services::calendar_terms::{different, not_found, owner, shown, span, time};
-use windlass_services::conference::{Conferences, Meeting, checked};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     Availability, AvailabilityRequest, CalendarChange, CalendarChangeKind, CalendarError,
     CalendarEvent, CalendarRange, Calendars, CapabilityFuture, EventList, EventsRequest, FreeSlot,
     LinkTrouble,
 };
-use windlass_tool::id::UserId;
+use windlass_contract::id::UserId;
+use windlass_services::calendar_terms::{different, not_found, owner, shown, span, time};
+use windlass_services::conference::{Conferences, Meeting, checked};
 
 /// The folder in the data folder.
 const FOLDER: &str = "calendars";

@@ -17,16 +17,16 @@ use crate::users;
 use std::path::Path;
 use std::sync::Arc;
 use windlass_config::Config;
-use windlass_driver::Ledger;
-use windlass_runtime::caller::Caller;
-use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
-use windlass_store::Store;
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     ASSETS, Block, Blocks, BlocksUnavailable, Calendars, CallMemory, Capabilities,
     CapabilityFuture, Connections, Handovers, Http, Images, Knowledge, KnowledgeReader, LocalTime,
     Page, Tasks, WebSearch,
 };
-use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
+use windlass_contract::id::{ClientId, ConversationId, TenantId, UserId};
+use windlass_driver::Ledger;
+use windlass_runtime::caller::Caller;
+use windlass_runtime::fetch::{Fetcher, SystemResolver, WayOut};
+use windlass_store::Store;
 
 /// The capabilities that every session has.
 #[derive(Clone)]
@@ -76,14 +76,14 @@ impl Capabilities for SharedCapabilities {
     fn connections(&self) -> Arc<dyn Connections> {
         match &self.connections {
             Some(desk) => desk.of_tenant(&self.tenant),
-            None => windlass_tool::handler::no_connections(),
+            None => windlass_contract::handler::no_connections(),
         }
     }
 
     fn handovers(&self) -> Arc<dyn Handovers> {
         match &self.handovers {
             Some(desk) => desk.of_tenant(&self.tenant),
-            None => windlass_tool::handler::no_handovers(),
+            None => windlass_contract::handler::no_handovers(),
         }
     }
 
@@ -100,7 +100,7 @@ impl Capabilities for SharedCapabilities {
                 ledger: ledger.clone(),
                 tenant: self.tenant.clone(),
             }),
-            None => windlass_tool::handler::no_tasks(),
+            None => windlass_contract::handler::no_tasks(),
         }
     }
 

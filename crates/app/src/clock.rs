@@ -4,9 +4,9 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use windlass_contract::condition::LocalClock;
+use windlass_contract::handler::LocalTime;
 use windlass_store::Clock;
-use windlass_tool::condition::LocalClock;
-use windlass_tool::handler::LocalTime;
 
 /// The last time that was read, and when.
 static LAST: Mutex<Option<(u64, Instant)>> = Mutex::new(None);

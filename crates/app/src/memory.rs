@@ -2,12 +2,12 @@
 
 use crate::chat::owner::ConversationOwner;
 use std::sync::Arc;
-use windlass_session::log_text::Said;
-use windlass_store::{ConversationRef, Entry, EntryNumber, Store, StoreUnavailable};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CallMemory, CallsRequest, CapabilityFuture, EarlierCall, MemoryUnavailable, WantedCalls,
 };
-use windlass_tool::id::TenantId;
+use windlass_contract::id::TenantId;
+use windlass_session::log_text::Said;
+use windlass_store::{ConversationRef, Entry, EntryNumber, Store, StoreUnavailable};
 
 /// The prefix of an entry's number in the id of a call.
 const ID: &str = "c-";

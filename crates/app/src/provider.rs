@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use windlass_config::{Config, Provider, ProviderKind, Vertex};
+use windlass_contract::sensitive::Sensitive;
 use windlass_provider::gemini_live::address::{Backend, Credentials};
 use windlass_provider::gemini_live::{Compression, SpeechDetection, ThinkingLevel};
 use windlass_provider::openai_chat::ReasoningEffort;
@@ -25,7 +26,6 @@ use windlass_runtime::openai_realtime::{OpenaiRealtime, OpenaiRealtimeSettings};
 use windlass_runtime::text::TextSettings;
 use windlass_session::model::ModelProfile;
 use windlass_sim::runner::Options;
-use windlass_tool::sensitive::Sensitive;
 
 /// The time from the first byte to the provider's upgrade.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -41,6 +41,8 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch as channel;
 use tokio::task::JoinHandle;
 use windlass_config::Config;
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
 use windlass_runtime::audit::Audit;
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::caller::{Caller, is_proven_id};
@@ -56,8 +58,6 @@ use windlass_store::command::{Command, Reply};
 use windlass_store::{
     Batch, HeldFolder, OpenError, SqliteStore, Store, StoreLimits, StoreUnavailable,
 };
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
 
 pub use crate::toolbox::Handlers;
 pub use windlass_config as config;

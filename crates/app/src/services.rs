@@ -4,16 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_config::{Config, ImageService, Name, SearchService, Secret, WebAddress};
+use windlass_contract::handler::{
+    CapabilityFuture, GeneratedImages, Http, ImageRequest, Images, ServiceError, WebSearch,
+    WebSearchAnswer, WebSearchRequest,
+};
 use windlass_runtime::fetch::{
     Endpoint as Place, FetchLimits, Fetcher, Places, SystemResolver, WayOut,
 };
 use windlass_services::Endpoint;
 use windlass_services::images::{GeminiImages, OpenaiImages, PlaceholderImages};
 use windlass_services::search::{Brave, OpenaiSearch, Tavily};
-use windlass_tool::handler::{
-    CapabilityFuture, GeneratedImages, Http, ImageRequest, Images, ServiceError, WebSearch,
-    WebSearchAnswer, WebSearchRequest,
-};
 
 /// Pictures that one call may ask for, as the tool's schema has it.
 const PICTURES_MAX: usize = 4;

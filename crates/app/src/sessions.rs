@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use windlass_contract::id::{ConversationId, SessionId, TenantId};
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_session::event::SessionEvent;
-use windlass_tool::id::{ConversationId, SessionId, TenantId};
 
 /// Voice sessions. A conversation has one at a time.
 #[derive(Default)]

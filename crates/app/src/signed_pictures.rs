@@ -2,8 +2,8 @@
 //! no file and no conversation.
 
 use std::sync::Arc;
+use windlass_contract::handler::PICTURES;
 use windlass_runtime::client_key::{ClientKey, Purpose};
-use windlass_tool::handler::PICTURES;
 
 const DAY_SECONDS: u64 = 86_400;
 

@@ -5,11 +5,11 @@ use crate::knowledge::LiveKnowledge;
 use crate::provider::Choice;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use windlass_contract::handler::{GetRequest, Knowledge};
+use windlass_contract::id::UserId;
+use windlass_contract::registry::{Registry, Tool};
+use windlass_contract::rights::Rights;
 use windlass_sim::demo;
-use windlass_tool::handler::{GetRequest, Knowledge};
-use windlass_tool::id::UserId;
-use windlass_tool::registry::{Registry, Tool};
-use windlass_tool::rights::Rights;
 
 const SUGGESTIONS_MAX: usize = 6;
 /// A longer example is not offered: people would not click it.

@@ -13,18 +13,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use windlass_config::Config;
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::handler::{
+    CapabilityFuture, ListedTasks, TaskAsker, TaskCancel, TaskFacts, TaskList, TaskState, Tasks,
+    TasksUnavailable, ToldProgress,
+};
+use windlass_contract::id::{ConversationId, EffectId, TenantId, UserId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::Ledger;
 use windlass_store::command::{Command, Reply, SentTask};
 use windlass_store::{
     Batch, ConversationRef, Effect, EffectState, StoreUnavailable, Task, WantedTasks,
 };
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::handler::{
-    CapabilityFuture, ListedTasks, TaskAsker, TaskCancel, TaskFacts, TaskList, TaskState, Tasks,
-    TasksUnavailable, ToldProgress,
-};
-use windlass_tool::id::{ConversationId, EffectId, TenantId, UserId};
-use windlass_tool::sensitive::Sensitive;
 
 /// How often it is looked for ends that the webhook has not taken.
 const LOOKING_PAUSE: Duration = Duration::from_secs(1);

@@ -16,6 +16,14 @@ use windlass_compile::artifact::{
 use windlass_compile::problem::Problem;
 use windlass_compile::{Compilation, OPENAI_TOOLS_MAX, Source, Vocabularies};
 use windlass_config::{Config, TextProvider};
+use windlass_contract::condition::{Facts, Given, Values};
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::handler::Handler;
+use windlass_contract::id::ToolId;
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::{DESCRIBE_TOOL, Registry, Tool};
+use windlass_contract::rollout::{Choice, Rollouts};
+use windlass_contract::version::Version;
 use windlass_handlers::describe_tool::{self, describe_tool};
 use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::{gemini_live, openai_realtime};
@@ -27,14 +35,6 @@ use windlass_runtime::text::TextTools;
 use windlass_session::context::ContextEstimate;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, DeclarationForm, ModelProfile};
-use windlass_tool::condition::{Facts, Given, Values};
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::handler::Handler;
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::{DESCRIBE_TOOL, Registry, Tool};
-use windlass_tool::rollout::{Choice, Rollouts};
-use windlass_tool::version::Version;
 
 /// The artifact's name in the data folder.
 pub(crate) const ARTIFACT_FILE: &str = "tool_registry.json";
@@ -229,7 +229,7 @@ impl Workshop {
         };
         write_artifact(&artifact, &path)?;
         // It lies in the data folder, where everything is for its owner alone.
-        if let Err(error) = windlass_tool::private::tighten_file(&path) {
+        if let Err(error) = windlass_contract::private::tighten_file(&path) {
             tracing::warn!(%error, artifact = %path.display(), "the artifact can be read by others");
         }
         let warnings = compilation

@@ -1,7 +1,7 @@
 //! The identity of a user as far as the server can know it: a proven user, or a client that is known by an id. Knows no session.
 
+use windlass_contract::id::{ClientId, UserId};
 use windlass_runtime::caller::is_proven_id;
-use windlass_tool::id::{ClientId, UserId};
 
 /// The prefix of a claim that would look like a proven id.
 const CLAIMED: &str = "claimed:";

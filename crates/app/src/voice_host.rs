@@ -9,6 +9,11 @@ use crate::provider::Settings;
 use crate::toolbox::Toolbox;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
+use windlass_contract::condition::Facts;
+use windlass_contract::handler::Capabilities;
+use windlass_contract::id::{CallNumber, ConversationId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_protocol::Start;
 use windlass_runtime::ids::{self, NoRandomness};
@@ -19,11 +24,6 @@ use windlass_session::limits::Limits;
 use windlass_session::model::ModelProfile;
 use windlass_session::session::SessionConfig;
 use windlass_store::{ConversationRef, Epoch, LegRef, PartyKind};
-use windlass_tool::condition::Facts;
-use windlass_tool::handler::Capabilities;
-use windlass_tool::id::{CallNumber, ConversationId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 /// Everything that a session is made of.
 pub(crate) struct VoiceHost {

@@ -2,9 +2,9 @@
 
 use crate::problem::{Report, Severity};
 use serde_json::Value;
-use windlass_tool::json;
-use windlass_tool::validate::Validator;
-use windlass_tool::wording::brief;
+use windlass_contract::json;
+use windlass_contract::validate::Validator;
+use windlass_contract::wording::brief;
 
 /// The most characters of a summary: all summaries together are in every session's prompt.
 const SUMMARY_CHARACTERS_MAX: usize = 250;

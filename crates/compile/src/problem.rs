@@ -127,7 +127,7 @@ impl<'a> Report<'a> {
         message: impl Into<String>,
         cure: impl Into<String>,
     ) {
-        let place = windlass_tool::json::locate(self.text, pointer);
+        let place = windlass_contract::json::locate(self.text, pointer);
         self.push(severity, place, message.into(), cure.into());
     }
 
@@ -149,7 +149,7 @@ impl<'a> Report<'a> {
     fn push(
         &mut self,
         severity: Severity,
-        place: Option<windlass_tool::json::Position>,
+        place: Option<windlass_contract::json::Position>,
         message: String,
         cure: String,
     ) -> Option<&mut Problem> {

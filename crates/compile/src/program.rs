@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::io::Read;
 use std::path::Path;
-use windlass_tool::json;
+use windlass_contract::json;
 
 /// The most bytes of all files of one program.
 pub(crate) const PROGRAM_BYTES_MAX: u64 = 16 * 1024 * 1024;

@@ -3,7 +3,7 @@
 
 use crate::problem::Report;
 use serde_json::{Map, Value};
-use windlass_tool::wording::kind_of;
+use windlass_contract::wording::kind_of;
 
 /// The schema of `schema.json`.
 pub const TOOL: &str = include_str!("published/tool.json");

@@ -30,8 +30,8 @@ pub use values::{
 use overlay::Overlay;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use windlass_contract::condition::{VALUES_MAX, Values};
 use windlass_provider::profile::{GEMINI_LIVE_MODEL, RealtimeForm, openai_realtime};
-use windlass_tool::condition::{VALUES_MAX, Values};
 
 /// All keys, section by section.
 pub fn keys() -> Vec<Key> {

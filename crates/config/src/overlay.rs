@@ -14,8 +14,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Table, Value};
-use windlass_tool::number;
-use windlass_tool::wording::edit_distance;
+use windlass_contract::number;
+use windlass_contract::wording::edit_distance;
 
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;

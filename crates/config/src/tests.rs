@@ -3,7 +3,7 @@
 use super::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use windlass_tool::validate::Validator;
+use windlass_contract::validate::Validator;
 
 struct Case<'a> {
     file: &'a str,
@@ -462,7 +462,7 @@ fn tools_models_and_limits_take_their_tables() {
         (Some("gemini-3.8-live"), Some(1000))
     );
     assert_eq!(change.hold_microphone, Some(false));
-    let voice = windlass_session::limits::Limits::of(windlass_tool::kind::Mode::Voice);
+    let voice = windlass_session::limits::Limits::of(windlass_contract::kind::Mode::Voice);
     assert_eq!(config.voice.limits.turn.calls_max, 30);
     assert_eq!(
         config.voice.limits.turn.top_k_max, voice.turn.top_k_max,

@@ -9,18 +9,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::path::Path;
 use windlass_calendar::WorkingHours;
+use windlass_contract::condition::{LIST_ITEMS_MAX, TEXT_CHARACTERS_MAX, Values, is_value_name};
+use windlass_contract::id::ToolId;
+use windlass_contract::kind::Mode;
+use windlass_contract::rights::Role;
+use windlass_contract::sensitive::Sensitive;
+use windlass_contract::version::Version;
 use windlass_provider::gemini_live::address::{Backend, Credentials};
 use windlass_provider::gemini_live::{Sensitivity, ThinkingLevel};
 use windlass_provider::profile::is_row;
 use windlass_provider::provider_tools::ProviderTool;
 use windlass_runtime::fetch::Endpoint;
 use windlass_runtime::redaction::remember;
-use windlass_tool::condition::{LIST_ITEMS_MAX, TEXT_CHARACTERS_MAX, Values, is_value_name};
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::Mode;
-use windlass_tool::rights::Role;
-use windlass_tool::sensitive::Sensitive;
-use windlass_tool::version::Version;
 
 /// A value that its key refuses. The key says which values fit.
 #[derive(Clone, Copy, Debug, thiserror::Error)]

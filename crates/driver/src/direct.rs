@@ -4,8 +4,8 @@ use crate::backlog::Backlog;
 use crate::ledger::{Ledger, PendingReplies};
 use crate::tail::{Tail, Tails};
 use std::sync::{Arc, Mutex, PoisonError};
+use windlass_contract::id::SessionId;
 use windlass_store::{Batch, ConversationRef, Store, StoreUnavailable};
-use windlass_tool::id::SessionId;
 
 /// The number of batches that are kept if the store takes none.
 const KEPT_MAX: usize = 10_000;

@@ -9,6 +9,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Cause, Failure, Finding, Report as FailureReport};
+use windlass_contract::id::{CallNumber, CallRef, ClientId, EffectId};
+use windlass_contract::input::SentInput;
+use windlass_contract::registry::Registry;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{AdmittedCall, AnswerRequest, Input, News, Output, StoreProblem};
 use windlass_session::limits::Limits;
@@ -18,12 +24,6 @@ use windlass_store::{
     AttemptNumber, Batch, Beginner, ConversationRef, Effect, Entry, EntryEvent, EntryNumber,
     LegRef, NewEntry, Nonce, Question, QuestionNumber, StoreUnavailable, Token, denial_reason,
 };
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Cause, Failure, Finding, Report as FailureReport};
-use windlass_tool::id::{CallNumber, CallRef, ClientId, EffectId};
-use windlass_tool::input::SentInput;
-use windlass_tool::registry::Registry;
-use windlass_tool::sensitive::Sensitive;
 
 /// The number of known tokens; those of the oldest approval requests make room. A conversation has fewer open approval requests than
 /// this.

@@ -3,17 +3,17 @@
 use crate::executor::EffectLookup;
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::envelope::{Outcome, ToolResponse};
+use windlass_contract::excess;
+use windlass_contract::handler::{Finding, Success};
+use windlass_contract::registry::{Registry, Tool};
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::event::SessionEvent;
 use windlass_session::limits::Limits;
 use windlass_session::{SetApart, ValuesApart, keeps_values};
 use windlass_store::command::{Command, Found, FoundState};
 use windlass_store::{ConversationRef, Effect, EntryNumber, Store};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::{Outcome, ToolResponse};
-use windlass_tool::excess;
-use windlass_tool::handler::{Finding, Success};
-use windlass_tool::registry::{Registry, Tool};
-use windlass_tool::sensitive::Sensitive;
 
 /// Entries of the log that are read for the values that handlers keep.
 const ENTRIES_MAX: usize = 500;

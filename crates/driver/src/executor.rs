@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::handler::{Finding, HandlerMessage, HandlerResult, ReplyNumber};
+use windlass_contract::id::{CallRef, EffectId};
+use windlass_contract::registry::Tool;
 use windlass_session::io::AdmittedCall;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::handler::{Finding, HandlerMessage, HandlerResult, ReplyNumber};
-use windlass_tool::id::{CallRef, EffectId};
-use windlass_tool::registry::Tool;
 
 /// A lookup: a handler is asked about the outcome of an effect that it started.
 #[derive(Clone)]

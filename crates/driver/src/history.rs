@@ -3,6 +3,7 @@
 
 use crate::ledger::Ledger;
 use std::collections::BTreeMap;
+use windlass_contract::id::{CallNumber, EffectId, SessionId};
 use windlass_session::log_text::{self, KeptState, Said};
 use windlass_session::saved::{Began, Saved};
 use windlass_store::command::{OpenQuestion, Resumed};
@@ -10,7 +11,6 @@ use windlass_store::{
     ConversationRef, Effect, EffectState, Entry, EntryEvent, EntryNumber, Question, QuestionNumber,
     QuestionState, Store, StoreUnavailable,
 };
-use windlass_tool::id::{CallNumber, EffectId, SessionId};
 
 /// The state found of a conversation.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use crate::tail::Tail;
 use std::future::Future;
 use std::pin::Pin;
+use windlass_contract::id::SessionId;
+use windlass_contract::kind::Mode;
 use windlass_store::command::{AnswerVerdict, Command, Reply};
 use windlass_store::{Batch, ConversationRef, Store, StoreUnavailable};
-use windlass_tool::id::SessionId;
-use windlass_tool::kind::Mode;
 
 /// One reply a command, in their order, once they are durable. Dropping this takes no command back.
 pub type PendingReplies =

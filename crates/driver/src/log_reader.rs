@@ -5,6 +5,7 @@ use crate::ledger::Ledger;
 use crate::tail::Tail;
 use std::collections::{HashMap, VecDeque};
 use std::task::Context;
+use windlass_contract::id::{EffectId, SessionId};
 use windlass_session::io::{News, StandingNews};
 use windlass_session::log_text::{KeptState, TicketReply};
 use windlass_store::log::EffectChange;
@@ -12,7 +13,6 @@ use windlass_store::{
     AttemptNumber, ConversationRef, Effect, EffectState, Entry, EntryEvent, EntryNumber, LegRef,
     QuestionNumber, Store, StoreUnavailable,
 };
-use windlass_tool::id::{EffectId, SessionId};
 
 /// Entries of the log that are read at once: more than a log keeps, so that none is passed over.
 const ENTRIES_MAX: usize = 100_000;

@@ -5,12 +5,12 @@ use crate::effects::{LookedUp, lookup_of};
 use crate::executor::EffectLookup;
 use crate::ledger::{Ledger, PendingReplies};
 use std::sync::Arc;
+use windlass_contract::handler::Finding;
+use windlass_contract::registry::Registry;
 use windlass_session::event::SessionEvent;
 use windlass_session::limits::Limits;
 use windlass_store::command::{Command, Found, FoundState, Reply};
 use windlass_store::{Batch, ConversationRef, Effect, EffectState, StoreUnavailable};
-use windlass_tool::handler::Finding;
-use windlass_tool::registry::Registry;
 
 /// The number of effects that are listed for the audit in one round.
 const UNAUDITED_MAX: usize = 256;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use windlass_contract::id::SessionId;
 use windlass_store::command::{Command, Reply};
 use windlass_store::{Batch, ConversationRef};
-use windlass_tool::id::SessionId;
 
 /// The live legs of a process.
 #[derive(Clone, Default)]

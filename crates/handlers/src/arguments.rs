@@ -2,9 +2,9 @@
 
 use crate::outcome::{Outcome, report};
 use serde::Deserialize;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::Context;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::Context;
 
 /// Reads the arguments into a handler's type, borrowing their texts. Arguments that pass the schema and do not fit the type are reported
 /// as the caller's mistake.

@@ -2,8 +2,8 @@
 
 use crate::outcome::without_effect;
 use serde_json::{Map, Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{CalendarError, CalendarEvent, Context, Report};
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{CalendarError, CalendarEvent, Context, Report};
 
 /// The most characters of a description in an answer.
 const DESCRIPTION_CHARACTERS_MAX: usize = 500;

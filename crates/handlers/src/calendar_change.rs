@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::pin::Pin;
 use std::task::{Poll, Waker};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::arguments::Arguments;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     CalendarChange, CalendarChangeKind, CalendarEvent, Execution, Finding, Handler, Invocation,
     LinkTrouble, Lookup, LookupInvocation, OutcomeLookup, Success, downstream_key,
 };

@@ -7,11 +7,11 @@ use crate::capability::{answer, mark_external};
 use crate::outcome::{Outcome, ready};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     Availability, AvailabilityRequest, CalendarEvent, CalendarRange, Execution, FreeSlot, Handler,
     Invocation, Success,
 };
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 pub(crate) struct Finder;
 

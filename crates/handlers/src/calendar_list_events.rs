@@ -6,7 +6,7 @@ use crate::capability::answer;
 use crate::outcome::{Outcome, ready};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CalendarRange, EventsRequest, Execution, Handler, Invocation, Success,
 };
 

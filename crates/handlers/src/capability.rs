@@ -5,8 +5,8 @@ use crate::outcome::{Outcome, ready, report, without_effect};
 use serde_json::json;
 use std::pin::Pin;
 use std::task::{Poll, Waker};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     CapabilityFuture, Context, Execution, Failure, KnowledgeError, Report,
 };
 

@@ -8,9 +8,9 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Report, Success};
-use windlass_tool::wording::edit_distance;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Execution, Handler, Invocation, Placement, Report, Success};
+use windlass_contract::wording::edit_distance;
 
 /// The tool's `schema.json`. It has no directory, since it is declared only to sessions whose prompt holds summaries.
 pub const SCHEMA: &str = include_str!("describe_tool/schema.json");

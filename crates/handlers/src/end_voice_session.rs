@@ -5,9 +5,9 @@ use crate::outcome::{Outcome, ready};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use windlass_tool::arguments::Arguments as Given;
-use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success};
-use windlass_tool::intent::{EndAfter, Intent};
+use windlass_contract::arguments::Arguments as Given;
+use windlass_contract::handler::{Execution, Handler, Invocation, Placement, Success};
+use windlass_contract::intent::{EndAfter, Intent};
 
 pub(crate) struct Ender;
 

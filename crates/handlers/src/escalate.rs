@@ -6,13 +6,13 @@ use crate::capability::answer;
 use crate::outcome::{Outcome, ready, report, without_effect};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     CapabilityFuture, Context, Execution, Finding, Handler, Handover, HandoverError, Invocation,
     Lookup, LookupInvocation, NewHandover, OutcomeLookup, Report, Success, Urgency, downstream_key,
 };
-use windlass_tool::id::EffectId;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::EffectId;
+use windlass_contract::sensitive::Sensitive;
 
 pub(crate) struct Escalator;
 

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success};
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Execution, Handler, Invocation, Placement, Success};
 
 pub(crate) struct Extractor;
 

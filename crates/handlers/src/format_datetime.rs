@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::LazyLock;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     Context, Execution, Handler, Invocation, LocalTime, Placement, Report, Success,
 };
 

@@ -4,9 +4,11 @@ use crate::arguments::read;
 use crate::outcome::{Outcome, ready, without_effect};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_tool::handler::{Context, Execution, Handler, Invocation, Page, Placement, Success};
-use windlass_tool::rights::Rights;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::handler::{
+    Context, Execution, Handler, Invocation, Page, Placement, Success,
+};
+use windlass_contract::rights::Rights;
+use windlass_contract::sensitive::Sensitive;
 
 pub(crate) struct Teller;
 

@@ -5,12 +5,12 @@ use crate::arguments::{read, require_active, said};
 use crate::outcome::{Outcome, ready, without_effect};
 use serde::Deserialize;
 use serde_json::{Number, Value, json};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     Block, Context, Execution, Finding, Handler, Invocation, Lookup, LookupInvocation,
     OutboxClosed, OutcomeLookup, Placement, Success,
 };
-use windlass_tool::intent::{EndAfter, Intent};
-use windlass_tool::kind::Mode;
+use windlass_contract::intent::{EndAfter, Intent};
+use windlass_contract::kind::Mode;
 
 pub(crate) struct Blocker;
 

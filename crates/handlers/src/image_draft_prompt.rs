@@ -6,8 +6,8 @@ use crate::outcome::{Outcome, ready, report};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{AspectRatio, Execution, Handler, Invocation, Placement, Success};
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{AspectRatio, Execution, Handler, Invocation, Placement, Success};
 
 pub(crate) struct Drafter;
 

@@ -6,8 +6,8 @@ use crate::outcome::{Outcome, ready, report};
 use crate::service::{Task, service_report};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     AspectRatio, CapabilityFuture, ContentPart, Context, Execution, Finding, GeneratedImages,
     Handler, ImageRequest, Invocation, Lookup, LookupInvocation, OutcomeLookup, Report,
     ServiceError, Success, picture_type,

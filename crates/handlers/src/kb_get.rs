@@ -7,11 +7,11 @@ use crate::outcome::{Outcome, ready};
 use crate::record::{Field, add_field, beginning, citation, picture_part, show_pictures};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     Execution, GetRequest, Handler, Invocation, Placement, Record, Report, Success,
 };
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 pub(crate) struct KbGet;
 

@@ -7,10 +7,10 @@ use crate::outcome::{Outcome, ready};
 use crate::record::{Field, add_field, citation, is_picture, show_pictures};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     Execution, Handler, Hit, Invocation, Placement, SearchAnswer, SearchRequest, Success,
 };
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 pub(crate) struct Searcher;
 

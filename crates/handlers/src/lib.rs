@@ -32,8 +32,8 @@ pub use describe_tool::describe_tool;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use windlass_tool::handler::Handler;
-use windlass_tool::id::ToolId;
+use windlass_contract::handler::Handler;
+use windlass_contract::id::ToolId;
 
 /// The handlers that are built into the binary for tool directories, under their tools' ids. [`describe_tool()`] is not among them: it
 /// has no directory, and the caller gives it the guides.

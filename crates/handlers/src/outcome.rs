@@ -1,8 +1,8 @@
 //! The return type of this crate's functions, and how it becomes a handler's answer. A report is boxed, so that a success does not carry
 //! the size of a failure from function to function.
 
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Failure, Report, Success};
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Execution, Failure, Report, Success};
 
 pub(crate) type Outcome<T = Success> = Result<T, Box<Report>>;
 

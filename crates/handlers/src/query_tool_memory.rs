@@ -6,13 +6,13 @@ use crate::capability::answer;
 use crate::outcome::{Outcome, ready, report, without_effect};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     CallsRequest, Context, EarlierCall, Execution, Handler, Invocation, MemoryUnavailable, Report,
     Success, WantedCalls,
 };
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 pub(crate) struct Rememberer;
 

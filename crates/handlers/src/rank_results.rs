@@ -5,8 +5,8 @@ use crate::outcome::{Outcome, ready, report};
 use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 use std::borrow::Cow;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success};
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Execution, Handler, Invocation, Placement, Success};
 
 pub(crate) struct Ranker;
 

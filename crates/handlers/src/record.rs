@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass_tool::handler::{ASSETS, ContentPart, Context, Record};
+use windlass_contract::handler::{ASSETS, ContentPart, Context, Record};
 
 /// An optional field that a caller may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

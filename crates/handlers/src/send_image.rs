@@ -8,8 +8,8 @@ use crate::outcome::{Outcome, ready, report, without_effect};
 use crate::record::{is_picture, picture, picture_part};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     ASSETS, CapabilityFuture, ContentPart, Context, Execution, FetchError, GetRequest, Handler,
     HttpAnswer, HttpRequest, Invocation, PICTURES, Record, Redirects, Report, Success,
     picture_type,

@@ -3,8 +3,8 @@
 use crate::capability::mark_external;
 use crate::outcome::{report, without_effect};
 use serde_json::json;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Context, Report, ServiceError};
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Context, Report, ServiceError};
 
 /// A tool's request to a service, as its failures name it.
 #[derive(Clone, Copy)]

@@ -6,10 +6,10 @@ use crate::outcome::{Outcome, ready, report, without_effect};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success};
-use windlass_tool::id::EffectId;
-use windlass_tool::kind::Mode;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Execution, Handler, Invocation, Placement, Success};
+use windlass_contract::id::EffectId;
+use windlass_contract::kind::Mode;
 
 pub(crate) struct Starter;
 

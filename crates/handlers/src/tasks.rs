@@ -8,13 +8,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::pin::Pin;
 use std::task::{Poll, Waker};
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     Context, Execution, Finding, Handler, Invocation, ListedTasks, Lookup, LookupInvocation,
     OutcomeLookup, Report, Success, TaskAsker, TaskCancel, TaskFacts, TaskState, TasksUnavailable,
 };
-use windlass_tool::id::EffectId;
+use windlass_contract::id::EffectId;
 
 /// The three requests about tasks.
 pub(crate) enum Tasks {

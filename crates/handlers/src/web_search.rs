@@ -7,12 +7,12 @@ use crate::record::beginning;
 use crate::service::{Task, service_report};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     Execution, Freshness, Handler, Invocation, Success, WebResult, WebSearchAnswer,
     WebSearchRequest,
 };
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 pub(crate) struct WebSearcher;
 

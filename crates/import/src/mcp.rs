@@ -10,7 +10,7 @@ use crate::Offering;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_compile::handler_file::DefinitionHash;
-use windlass_tool::characters::is_unsafe_to_show;
+use windlass_contract::characters::is_unsafe_to_show;
 
 /// Milliseconds of one call: servers reach over networks, and start programs.
 const TIMEOUT_MS: u64 = 30_000;

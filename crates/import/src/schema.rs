@@ -5,7 +5,7 @@
 use super::words::{brief, one_line};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
-use windlass_tool::validate::Validator;
+use windlass_contract::validate::Validator;
 
 /// How deep schemas are followed. The compiler takes 16 levels; the arguments themselves are one.
 const DEPTH_MAX: usize = 15;

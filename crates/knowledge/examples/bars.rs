@@ -12,10 +12,10 @@ use std::future::{Future, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use windlass_contract::handler::{CapabilityFuture, GetRequest, Knowledge, Record};
+use windlass_contract::id::UserId;
 use windlass_knowledge::embed::{EmbedError, Embedder, LocalModel, Model, Purpose};
 use windlass_knowledge::{EmbedderPresence, KnowledgeBase, Observer, Options};
-use windlass_tool::handler::{CapabilityFuture, GetRequest, Knowledge, Record};
-use windlass_tool::id::UserId;
 
 const QUESTIONS: usize = 1_000;
 /// A question that is asked again is not encoded again.

@@ -12,10 +12,10 @@ use shared::{ATTEMPTS, BySubject, Chance, percentiles, quickest, record, request
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::runtime::Runtime;
+use windlass_contract::handler::{Knowledge, Record, SearchRequest};
+use windlass_contract::sensitive::Sensitive;
 use windlass_knowledge::postgres::{PostgresBase, PostgresSettings, publish};
 use windlass_knowledge::{EmbedderPresence, KnowledgeBase, Observer, Options};
-use windlass_tool::handler::{Knowledge, Record, SearchRequest};
-use windlass_tool::sensitive::Sensitive;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 

@@ -1,9 +1,9 @@
 //! The readers of each namespace. Knows users by their ids and their proven roles.
 
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_tool::handler::KnowledgeReader;
-use windlass_tool::id::UserId;
-use windlass_tool::rights::Role;
+use windlass_contract::handler::KnowledgeReader;
+use windlass_contract::id::UserId;
+use windlass_contract::rights::Role;
 
 /// The readers of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Records that stand for something visible: photos, diagrams, videos. Knows the place and the type of such a file; never opens it.
 
 use serde_json::Value;
-use windlass_tool::handler::Record;
+use windlass_contract::handler::Record;
 
 /// The types of records that are assets.
 const KINDS: [(&str, AssetKind); 3] = [

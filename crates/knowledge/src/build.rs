@@ -18,7 +18,7 @@ use crate::vectors::VectorIndex;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use windlass_tool::handler::Record;
+use windlass_contract::handler::Record;
 
 /// The folder below the data folder in which vectors and manifest lie.
 const FOLDER: &str = "knowledge";

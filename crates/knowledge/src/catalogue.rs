@@ -5,7 +5,7 @@ use crate::date::{self, DayEdge, Microseconds};
 use crate::record::{self, DEFAULT_NAMESPACE};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use windlass_tool::handler::{Facets, KnowledgeError, KnowledgeReader, Record, SearchRequest};
+use windlass_contract::handler::{Facets, KnowledgeError, KnowledgeReader, Record, SearchRequest};
 
 /// The most other namespaces that an answer without hits names.
 const NAMED_NAMESPACES_MAX: usize = 8;

@@ -11,8 +11,8 @@ use std::future::poll_fn;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
-use windlass_tool::handler::CapabilityFuture;
-use windlass_tool::kind::Mode;
+use windlass_contract::handler::CapabilityFuture;
+use windlass_contract::kind::Mode;
 
 /// The most questions whose vectors are kept.
 const RECENT_MAX: NonZeroUsize = NonZeroUsize::new(1_000).expect("one thousand is not zero");

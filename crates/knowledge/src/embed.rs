@@ -13,7 +13,7 @@ pub use local::{LocalModel, ModelError, add_model};
 pub use remote::{HttpAnswer, HttpRequest, Protocol, RemoteModel, RemoteSettings, Transport};
 pub use safetensors::TensorError;
 
-use windlass_tool::handler::CapabilityFuture;
+use windlass_contract::handler::CapabilityFuture;
 
 /// The model that made a vector. Vectors of two models are never mixed in one index.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use windlass_tool::handler::{KnowledgeError, Record};
+use windlass_contract::handler::{KnowledgeError, Record};
 
 /// The results of one question that count.
 const CUT: usize = 10;

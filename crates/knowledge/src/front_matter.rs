@@ -7,7 +7,7 @@ use crate::plain_fields;
 use crate::record::{self, DEFAULT_NAMESPACE, RecordError};
 use crate::slug;
 use serde_json::{Map, Value};
-use windlass_tool::handler::Record;
+use windlass_contract::handler::Record;
 
 /// The most bytes of front matter. It holds a record's facts, not its text.
 const FRONT_MATTER_BYTES_MAX: usize = 64 * 1024;

@@ -15,7 +15,7 @@ use tantivy::tokenizer::{TextAnalyzer, TokenizerManager};
 use tantivy::{
     DocSet, Index, IndexSettings, ReloadPolicy, Score, Searcher, TERMINATED, TantivyDocument, Term,
 };
-use windlass_tool::handler::Record;
+use windlass_contract::handler::Record;
 
 /// The initial size of the writer's table in bytes; it grows with the text. Small, because most bases are.
 const WRITER_BYTES: usize = 256 * 1024;

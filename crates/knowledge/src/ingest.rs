@@ -14,7 +14,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use windlass_tool::handler::Record;
+use windlass_contract::handler::Record;
 
 /// The deepest nesting of folders; a deeper tree is a mistake or an attack.
 const DEPTH_MAX: usize = 16;

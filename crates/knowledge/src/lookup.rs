@@ -6,7 +6,7 @@ use crate::index::IndexError;
 use crate::near;
 use crate::record::{self, ID_BYTES_MAX};
 use crate::search::{Base, unavailable};
-use windlass_tool::handler::{GetRequest, KnowledgeError, KnowledgeReader, Record};
+use windlass_contract::handler::{GetRequest, KnowledgeError, KnowledgeReader, Record};
 
 /// The most ids that a failed look-up suggests.
 pub(crate) const NEAR_IDS_MAX: usize = 5;

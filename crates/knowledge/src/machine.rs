@@ -4,7 +4,7 @@ use crate::embed::{EmbedError, Embedder, LocalModel, Model, Purpose};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
-use windlass_tool::handler::CapabilityFuture;
+use windlass_contract::handler::CapabilityFuture;
 
 /// Threads and time.
 pub trait Machine: Send + Sync {

@@ -2,7 +2,7 @@
 //! sentences. Knows no model; a function counts the tokens.
 
 use std::ops::Range;
-use windlass_tool::handler::Record;
+use windlass_contract::handler::Record;
 
 /// The most tokens of a passage without its title. The smallest model reads 256 with it.
 const TOKENS_MAX: usize = 200;

@@ -3,7 +3,7 @@
 use crate::asset;
 use crate::date::{self, DayEdge};
 use serde_json::Value;
-use windlass_tool::handler::Record;
+use windlass_contract::handler::Record;
 
 /// The namespace of a record without one.
 pub const DEFAULT_NAMESPACE: &str = "public";

@@ -13,11 +13,11 @@ use crate::snippet;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CapabilityFuture, Facets, GetRequest, Hit, Knowledge, KnowledgeError, KnowledgeReader, Record,
     SearchAnswer, SearchRequest,
 };
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 /// Records in memory and the indexes over them. Clones share the same base, which never changes.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use crate::analysis;
 use crate::index::QueryTerm;
 use std::ops::Range;
 use tantivy::tokenizer::TextAnalyzer;
-use windlass_tool::handler::Snippet;
+use windlass_contract::handler::Snippet;
 
 const WORDS_MIN: usize = 25;
 const WORDS_MAX: usize = 40;

@@ -10,8 +10,8 @@ use crate::record;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
-use windlass_tool::handler::Record;
-use windlass_tool::json::{self, Members, ParseError};
+use windlass_contract::handler::Record;
+use windlass_contract::json::{self, Members, ParseError};
 
 /// The columns of a CSV file whose cells are lists, and the separator of their items.
 const LIST_COLUMNS: [&str; 2] = ["aliases", "tags"];

@@ -11,7 +11,7 @@ use crate::vectors::{Code, CodeRef};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use windlass_tool::private;
+use windlass_contract::private;
 
 const MAGIC: &[u8; 8] = b"WLVEC\x00\x00\x01";
 const HASH_BYTES: usize = 32;

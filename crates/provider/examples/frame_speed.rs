@@ -9,10 +9,10 @@
 
 use std::hint::black_box;
 use std::time::Instant;
+use windlass_contract::envelope::{Projection, ProjectionBody};
 use windlass_provider::gemini_live::{Codec, Sink, encode_audio};
 use windlass_provider::profile;
 use windlass_session::model::{ModelCommand, ModelEvent, ModelToolResponse};
-use windlass_tool::envelope::{Projection, ProjectionBody};
 
 struct Forget;
 

@@ -1,9 +1,9 @@
 //! The arguments of a call in every provider's form: an object, or a string that holds one. Reads strictly: faults are reported,
 //! never guessed at and never repaired.
 
+use windlass_contract::arguments::Arguments;
+use windlass_contract::json;
 use windlass_session::model::ArgumentsProblem;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::json;
 
 /// Reads arguments that are a JSON value: an object, or a string that holds one. `null` means no arguments.
 pub(crate) fn read_arguments(text: &str) -> Result<Arguments, ArgumentsProblem> {

@@ -15,9 +15,9 @@ pub use window::Window;
 pub(crate) use entry::{Piece, wire_name};
 pub(crate) use steps::{FOUND, Found, ModelItem, Sees, Step, UserItem};
 
+use windlass_contract::envelope::Projection;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::model::ModelToolResponse;
-use windlass_tool::envelope::Projection;
-use windlass_tool::sensitive::Sensitive;
 
 /// Limits of a log. Beyond one of the first two the oldest turns are forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

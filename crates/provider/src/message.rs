@@ -7,7 +7,7 @@ use serde::de::{
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
-use windlass_tool::json::NUMBER;
+use windlass_contract::json::NUMBER;
 
 /// A type that a field's value is read as. A JSON value of an unexpected kind yields nothing, and is passed over.
 pub(crate) trait Shape<'de>: Sized {
@@ -368,7 +368,7 @@ macro_rules! message {
                             map.next_value::<serde::de::IgnoredAny>()?;
                         })?
                         // A number came in place of the message.
-                        windlass_tool::json::NUMBER => {
+                        windlass_contract::json::NUMBER => {
                             map.next_value::<serde::de::IgnoredAny>()?;
                             *place = None;
                             return Ok(());

@@ -5,8 +5,8 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-use windlass_tool::envelope::{Projection, ProjectionBody};
-use windlass_tool::error::ErrorType;
+use windlass_contract::envelope::{Projection, ProjectionBody};
+use windlass_contract::error::ErrorType;
 
 /// One answer in the model's reading.
 #[derive(Clone, Debug)]
@@ -206,10 +206,10 @@ pub(crate) fn key_of<'k>(key: &'k str, map: &Map<String, Value>) -> Cow<'k, str>
 mod tests {
     use super::Reading;
     use serde_json::json;
-    use windlass_tool::envelope::{
+    use windlass_contract::envelope::{
         Outcome, ProjectionBody, ToolResponse, meta_without_tool, project,
     };
-    use windlass_tool::error::{CallError, ErrorType};
+    use windlass_contract::error::{CallError, ErrorType};
 
     #[test]
     fn what_a_model_is_sent_of_a_result_is_no_longer_than_its_limit() {

@@ -24,12 +24,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use windlass_contract::id::{EffectId, SessionId, UserId};
+use windlass_contract::private;
 use windlass_driver::Ledger;
 use windlass_session::event::SessionEvent;
 use windlass_store::command::Command;
 use windlass_store::{Batch, ConversationRef, Effect, StandingApproval, StoreUnavailable};
-use windlass_tool::id::{EffectId, SessionId, UserId};
-use windlass_tool::private;
 
 /// Lines that wait for the disk. Further lines are lost, and the loss is a line of its own.
 const WAITING_MAX: usize = 10_000;

@@ -11,6 +11,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::Instant;
+use windlass_contract::handler::Capabilities;
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::{Driver, DriverConfig, Executor as _, Ledger, SaidAnswer};
 use windlass_session::event::SessionEvent;
 use windlass_session::io::{Input, Output, RateCharge};
@@ -20,10 +24,6 @@ use windlass_store::{
     Beginner, ConversationRef, Entry, EntryNumber, Hash, LegRef, NewEntry, QuestionNumber,
     StoreUnavailable,
 };
-use windlass_tool::handler::Capabilities;
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
-use windlass_tool::sensitive::Sensitive;
 
 /// The parts that all sessions of one process share.
 #[derive(Clone)]

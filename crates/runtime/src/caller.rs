@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::watch;
+use windlass_contract::id::{ClientId, TenantId, UserId};
+use windlass_contract::rights::{Rights, Role};
 use windlass_store::{Hash, Presented};
-use windlass_tool::id::{ClientId, TenantId, UserId};
-use windlass_tool::rights::{Rights, Role};
 
 /// Prefixes of the ids of proven callers: users, users of a tenant, and programs that are known by the name of their key. No
 /// other id has one.

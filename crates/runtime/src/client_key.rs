@@ -8,10 +8,10 @@ use sha2::Sha256;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use windlass_contract::id::ClientId;
+use windlass_contract::json::hex;
+use windlass_contract::private;
 use windlass_store::ServerKey;
-use windlass_tool::id::ClientId;
-use windlass_tool::json::hex;
-use windlass_tool::private;
 
 /// The file's name in the data folder.
 pub const FILE_NAME: &str = "client.key";

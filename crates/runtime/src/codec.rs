@@ -6,10 +6,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use windlass_contract::sensitive::Sensitive;
 use windlass_provider::failure::FailureClass;
 use windlass_session::model::{LostReason, ModelCommand, ModelEvent};
 use windlass_session::session::SessionConfig;
-use windlass_tool::sensitive::Sensitive;
 
 /// Takes the contents of a provider's frame, in their order.
 pub trait Sink {

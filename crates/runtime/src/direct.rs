@@ -13,6 +13,13 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_contract::envelope::{
+    Outcome, Projection, ProjectionBody, ToolResponse, meta_without_tool,
+};
+use windlass_contract::error::CallError;
+use windlass_contract::handler::Capabilities;
+use windlass_contract::id::ClientId;
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::SaidAnswer;
 use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion};
 use windlass_session::event::SessionEvent;
@@ -24,13 +31,6 @@ use windlass_session::model::{
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
 use windlass_store::{Beginner, ConversationRef, EntryNumber};
-use windlass_tool::envelope::{
-    Outcome, Projection, ProjectionBody, ToolResponse, meta_without_tool,
-};
-use windlass_tool::error::CallError;
-use windlass_tool::handler::Capabilities;
-use windlass_tool::id::ClientId;
-use windlass_tool::sensitive::Sensitive;
 
 /// The parts of a direct session.
 pub struct DirectRequest {

@@ -21,19 +21,19 @@ use threads::Work;
 pub use threads::{HandlerThreads, ThreadLimits};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
-use windlass_driver::{EffectLookup, Report as DriverReport};
-use windlass_session::io::AdmittedCall;
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     Caller, Cancellation, Capabilities, CapabilityFuture, Cause, Context, Execution, Failure,
     Finding, Handler, HandlerMessage, HandlerResult, Invocation, Lookup, LookupInvocation,
     Placement, ReplyNumber, Report, RunWrites, SessionContext, SessionFacts, StateValues,
     ToolFacts, judged, may_hold_pictures,
 };
-use windlass_tool::id::{CallNumber, CallRef, EffectId, SessionId, TenantId};
-use windlass_tool::input::InputFacts;
-use windlass_tool::registry::Tool;
+use windlass_contract::id::{CallNumber, CallRef, EffectId, SessionId, TenantId};
+use windlass_contract::input::InputFacts;
+use windlass_contract::registry::Tool;
+use windlass_driver::{EffectLookup, Report as DriverReport};
+use windlass_session::io::AdmittedCall;
 
 /// Runs the handlers of one session's calls, and lookups on its behalf.
 pub struct Executor {

@@ -6,13 +6,13 @@ use crate::transport::websocket::{self, MessageLimits, SocketLimits, Target};
 use http::header::{HeaderName, HeaderValue};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::sensitive::Sensitive;
 use windlass_provider::gemini_live::address::Address;
 use windlass_provider::gemini_live::{
     self, CloseClass, Compression, DeclaredTools, SetupRequest, SpeechDetection, ThinkingLevel,
     classify_close, encode_audio, encode_setup,
 };
 use windlass_session::model::{LostReason, ModelCommand, ModelEvent};
-use windlass_tool::sensitive::Sensitive;
 
 /// Settings that all sessions with one model share.
 #[derive(Clone, Debug)]

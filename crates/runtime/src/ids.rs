@@ -3,10 +3,10 @@
 
 use sha2::{Digest, Sha256};
 use std::time::{SystemTime, UNIX_EPOCH};
+use windlass_contract::id::{ConversationId, SessionId};
+use windlass_contract::json::hex;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::OwnerId;
-use windlass_tool::id::{ConversationId, SessionId};
-use windlass_tool::json::hex;
-use windlass_tool::sensitive::Sensitive;
 
 /// The system gives no randomness, so nothing that must be unguessable can be minted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,8 +3,8 @@
 
 use crate::subscriber::{SessionIdentity, Subscriber};
 use std::sync::Arc;
+use windlass_contract::id::SessionId;
 use windlass_session::event::SessionEvent;
-use windlass_tool::id::SessionId;
 
 /// Writes the line, if an event is a rejection.
 pub(crate) fn log_rejection(session: &SessionId, event: &SessionEvent) {

@@ -9,14 +9,14 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use visible::{Shown, Visible};
+use windlass_contract::private;
+use windlass_contract::registry::Registry;
 use windlass_session::io::{Input, Output};
 use windlass_session::journal::{
     Header, JOURNAL_VERSION, JournalStep, Line, settings_of, texts_of, versions_of,
 };
 use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
-use windlass_tool::private;
-use windlass_tool::registry::Registry;
 
 /// Pieces of journals that wait for the disk. A journal whose piece finds no room ends there.
 const WAITING_MAX: usize = 10_000;

@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use windlass_contract::data::Data;
+use windlass_contract::envelope::Outcome;
+use windlass_contract::error::ErrorType;
 use windlass_session::context::{ContextEstimate, ContextUse};
 use windlass_session::event::{CallRecord, SessionEvent};
-use windlass_tool::data::Data;
-use windlass_tool::envelope::Outcome;
-use windlass_tool::error::ErrorType;
 
 /// A p95 of response characters above this is worth a warning (`docs/operations.md`, "Health and metrics").
 const RESPONSE_CHARACTERS_WARNING: u32 = 1_500;

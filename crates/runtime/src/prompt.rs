@@ -5,11 +5,11 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_contract::kind::{Category, Mode};
+use windlass_contract::registry::{Registry, Tool};
 use windlass_session::context::ContextEstimate;
 pub use windlass_session::context::tokens;
 use windlass_session::model::CallSupport;
-use windlass_tool::kind::{Category, Mode};
-use windlass_tool::registry::{Registry, Tool};
 
 /// Bytes of the longest text that is read from the folder.
 const TEXT_BYTES_MAX: u64 = 256 * 1024;

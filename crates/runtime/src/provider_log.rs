@@ -5,8 +5,8 @@
 use crate::subscriber::{SessionIdentity, Subscriber};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
+use windlass_contract::id::SessionId;
 use windlass_session::event::SessionEvent;
-use windlass_tool::id::SessionId;
 
 /// Kinds that are logged for one session; a provider with more is known to be odd.
 const KINDS_MAX: usize = 16;

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::time::Duration;
+use windlass_contract::id::{ToolId, UserId};
+use windlass_contract::kind::RateLimit;
 use windlass_session::io::{RateCharge, RateDecision};
-use windlass_tool::id::{ToolId, UserId};
-use windlass_tool::kind::RateLimit;
 
 /// Charges calls to users.
 pub trait RateLimiter: Send + Sync {

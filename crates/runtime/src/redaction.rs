@@ -9,8 +9,8 @@ pub use words::{for_log, remember, without_secrets};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::sensitive::Sensitive;
 
 /// Replaces a text that is not shown.
 const LEFT_OUT: &str = "(left out)";

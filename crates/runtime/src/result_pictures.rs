@@ -1,6 +1,6 @@
 //! Pictures that handlers return in base64: read, and kept for clients and for models that see. Knows no folder.
 
-use windlass_tool::handler::{Capabilities, ContentPart, Success, picture_type, take_pictures};
+use windlass_contract::handler::{Capabilities, ContentPart, Success, picture_type, take_pictures};
 
 /// Bytes of a picture that is kept.
 const BYTES_MAX: usize = 8 * 1024 * 1024;

@@ -6,9 +6,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_contract::id::{ClientId, TenantId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::Beginner;
-use windlass_tool::id::{ClientId, TenantId};
-use windlass_tool::sensitive::Sensitive;
 
 /// Parties that are counted at a time. If there are more, parties that hold nothing are forgotten first.
 const PARTIES_MAX: usize = 100_000;

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+use windlass_contract::id::SessionId;
 use windlass_driver::{
     Backlog, Committed, Concerned, Ledger, PendingReplies, Tail, Tails, begins_change,
 };
 use windlass_store::{Batch, ConversationRef, Store, StoreUnavailable};
-use windlass_tool::id::SessionId;
 
 /// Settings of the thread.
 #[derive(Clone, Copy, Debug)]

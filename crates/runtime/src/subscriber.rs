@@ -1,12 +1,12 @@
 //! The seam for everything that watches sessions: audit, metrics, callbacks of an embedding program. Knows none of them.
 
 use crate::pump::AudioCounts;
+use windlass_contract::id::{ClientId, ConversationId, SessionId, TenantId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::rights::Rights;
 use windlass_session::event::SessionEvent;
 use windlass_session::session::SessionConfig;
 use windlass_store::ConversationRef;
-use windlass_tool::id::{ClientId, ConversationId, SessionId, TenantId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::rights::Rights;
 
 /// The identity of a session and its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]

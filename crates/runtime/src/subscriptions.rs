@@ -3,11 +3,11 @@
 
 use crate::subscriber::{SessionIdentity, Subscriber};
 use std::marker::PhantomData;
+use windlass_contract::handler::CustomEvent;
+use windlass_contract::id::CallNumber;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::event::{CallRecord, EndReason, SessionEvent, TurnSummary};
 use windlass_session::model::{Role, Usage};
-use windlass_tool::handler::CustomEvent;
-use windlass_tool::id::CallNumber;
-use windlass_tool::sensitive::Sensitive;
 
 /// The session of an event, and its time.
 #[derive(Clone, Copy, Debug)]
@@ -176,7 +176,7 @@ type Callback = Box<dyn Fn(Occasion<'_>, &SessionEvent) + Send + Sync>;
 /// ```
 /// use serde::{Deserialize, Serialize};
 /// use windlass_runtime::subscriptions::Subscriptions;
-/// use windlass_tool::handler::CustomEvent;
+/// use windlass_contract::handler::CustomEvent;
 ///
 /// #[derive(Serialize, Deserialize)]
 /// struct OrderPlaced {
@@ -197,7 +197,7 @@ type Callback = Box<dyn Fn(Occasion<'_>, &SessionEvent) + Send + Sync>;
 /// ```compile_fail,E0609
 /// # use serde::{Deserialize, Serialize};
 /// # use windlass_runtime::subscriptions::Subscriptions;
-/// # use windlass_tool::handler::CustomEvent;
+/// # use windlass_contract::handler::CustomEvent;
 /// #
 /// # #[derive(Serialize, Deserialize)]
 /// # struct OrderPlaced {
@@ -218,7 +218,7 @@ type Callback = Box<dyn Fn(Occasion<'_>, &SessionEvent) + Send + Sync>;
 /// ```compile_fail,E0609
 /// # use serde::{Deserialize, Serialize};
 /// # use windlass_runtime::subscriptions::Subscriptions;
-/// # use windlass_tool::handler::CustomEvent;
+/// # use windlass_contract::handler::CustomEvent;
 /// #
 /// # #[derive(Serialize, Deserialize)]
 /// # struct OrderPlaced {
@@ -239,7 +239,7 @@ type Callback = Box<dyn Fn(Occasion<'_>, &SessionEvent) + Send + Sync>;
 /// ```compile_fail,E0277
 /// # use serde::{Deserialize, Serialize};
 /// # use windlass_runtime::subscriptions::Subscriptions;
-/// # use windlass_tool::handler::CustomEvent;
+/// # use windlass_contract::handler::CustomEvent;
 /// #
 /// # #[derive(Serialize, Deserialize)]
 /// # struct OrderPlaced {

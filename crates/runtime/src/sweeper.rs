@@ -10,14 +10,14 @@ use futures_util::stream;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
+use windlass_contract::handler::Capabilities;
+use windlass_contract::id::{ClientId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
+use windlass_contract::rights::Rights;
 use windlass_driver::{DueLookup, Ledger, Sweep};
 use windlass_session::limits::Limits;
 use windlass_store::{ConversationRef, Effect};
-use windlass_tool::handler::Capabilities;
-use windlass_tool::id::{ClientId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
-use windlass_tool::rights::Rights;
 
 /// Pause between sweeps.
 const EVERY: Duration = Duration::from_secs(10);

@@ -5,9 +5,9 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 use windlass_calendar::Span;
-use windlass_tool::handler::CalendarError;
-use windlass_tool::id::UserId;
-use windlass_tool::json;
+use windlass_contract::handler::CalendarError;
+use windlass_contract::id::UserId;
+use windlass_contract::json;
 
 /// Days of one range, and of one event.
 const DAYS_MAX: i64 = 31;

@@ -2,7 +2,7 @@
 
 use crate::settling::RequestError;
 use jiff::Timestamp;
-use windlass_tool::handler::CapabilityFuture;
+use windlass_contract::handler::CapabilityFuture;
 
 /// Bytes of a link.
 const LINK_BYTES_MAX: usize = 2_000;

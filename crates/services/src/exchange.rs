@@ -5,9 +5,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt::Write;
 use std::sync::Arc;
-use windlass_tool::handler::{FetchError, Http, HttpAnswer, HttpRequest, Redirects, ServiceError};
-use windlass_tool::retry_after;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::handler::{
+    FetchError, Http, HttpAnswer, HttpRequest, Redirects, ServiceError,
+};
+use windlass_contract::retry_after;
+use windlass_contract::sensitive::Sensitive;
 
 /// Characters of a service's own words that are passed on.
 const REASON_CHARACTERS_MAX: usize = 300;

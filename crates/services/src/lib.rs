@@ -1,4 +1,4 @@
-//! Outside services behind the capabilities of tools: each sends requests over [`windlass_tool::handler::Http`] and reads the
+//! Outside services behind the capabilities of tools: each sends requests over [`windlass_contract::handler::Http`] and reads the
 //! answers as hostile. Knows no tool, no session, no socket and no clock but the given one.
 
 pub mod calendar_terms;

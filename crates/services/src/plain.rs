@@ -1,7 +1,7 @@
 //! Strangers' texts without parts that could be read as something else: markup, character references, invisible characters. Knows
 //! no service.
 
-use windlass_tool::characters::{is_ignorable, steers};
+use windlass_contract::characters::{is_ignorable, steers};
 
 /// Characters of a character reference between `&` and `;`.
 const REFERENCE_MAX: usize = 10;

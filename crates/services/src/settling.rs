@@ -5,8 +5,8 @@ use crate::Clock;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
-use windlass_tool::handler::{FetchError, Http, HttpAnswer, HttpRequest, Redirects};
-use windlass_tool::retry_after;
+use windlass_contract::handler::{FetchError, Http, HttpAnswer, HttpRequest, Redirects};
+use windlass_contract::retry_after;
 
 /// The wait after an answer that asks for one without its length.
 const RETRY_AFTER_MS: u64 = 10_000;

@@ -6,7 +6,7 @@ use crate::settling::{Exchange, Kind, Request, RequestError, form, read};
 use base64_simd::STANDARD;
 use serde::Deserialize;
 use std::sync::{Mutex, PoisonError};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// Milliseconds before its end from which a token is not used: the request takes a while to arrive.
 const MARGIN_MS: u64 = 60_000;

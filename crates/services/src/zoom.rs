@@ -7,8 +7,8 @@ use crate::tokens::{Grant, Tokens};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
-use windlass_tool::handler::{CapabilityFuture, Http};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::handler::{CapabilityFuture, Http};
+use windlass_contract::sensitive::Sensitive;
 
 /// Characters of a topic (<https://developers.zoom.us/docs/api/meetings/>, "Create a meeting").
 const TOPIC_CHARACTERS_MAX: usize = 200;

@@ -10,10 +10,10 @@ use lru::LruCache;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use windlass_contract::error::ErrorType;
+use windlass_contract::id::{CallNumber, EffectId};
+use windlass_contract::kind::Scheduling;
 use windlass_store::QuestionNumber;
-use windlass_tool::error::ErrorType;
-use windlass_tool::id::{CallNumber, EffectId};
-use windlass_tool::kind::Scheduling;
 
 /// The kinds of model output. Each proves another part of the earlier answers to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -747,7 +747,7 @@ impl ClosedIds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_tool::envelope::{Projection, ProjectionBody};
+    use windlass_contract::envelope::{Projection, ProjectionBody};
 
     fn notice(question: u32, text: &str) -> Notice {
         Notice {

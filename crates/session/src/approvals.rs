@@ -14,12 +14,12 @@ use crate::projection::result_text;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::envelope::{Outcome, ToolResponse};
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::id::{CallNumber, EffectId, ToolId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{AnswerVerdict, Refusal, Reply};
 use windlass_store::{Effect, EffectState, Nonce, Question, QuestionNumber, QuestionState};
-use windlass_tool::envelope::{Outcome, ToolResponse};
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::{CallNumber, EffectId, ToolId};
-use windlass_tool::sensitive::Sensitive;
 
 /// An approval request whose end was not told to the client.
 #[derive(Clone, Debug)]
@@ -798,9 +798,9 @@ mod tests {
     use super::*;
     use crate::step::SessionStep;
     use crate::time::Timestamp;
+    use windlass_contract::id::{SessionId, UserId};
+    use windlass_contract::kind::Mode;
     use windlass_store::{EffectKey, EntryNumber, Hazards};
-    use windlass_tool::id::{SessionId, UserId};
-    use windlass_tool::kind::Mode;
 
     fn question(number: u32) -> Question {
         Question {

@@ -35,12 +35,12 @@ pub(crate) use open::LATE_MAX;
 use open::{Call, OpenCalls, Origin, Phase};
 use std::sync::Arc;
 use superseded_calls::Families;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::id::CallNumber;
+use windlass_contract::kind::{Mode, OnInterrupt, Scheduling};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::QuestionNumber;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::CallNumber;
-use windlass_tool::kind::{Mode, OnInterrupt, Scheduling};
-use windlass_tool::sensitive::Sensitive;
 
 pub(crate) struct Calls {
     open: OpenCalls,

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::envelope::{ToolResponse, rfc3339};
+use windlass_contract::id::{CallNumber, ToolId};
+use windlass_contract::input::InputRequest;
+use windlass_contract::registry::Tool;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::{Certainty, Earlier, Question, QuestionNumber, StandingApproval};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::{ToolResponse, rfc3339};
-use windlass_tool::id::{CallNumber, ToolId};
-use windlass_tool::input::InputRequest;
-use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
 
 /// The key by which a client's message is known when it comes again: the first 64 bits of the SHA-256 of the client's id of it, within
 /// one conversation. Written as 16 hexadecimal digits.
@@ -246,7 +246,7 @@ pub struct ConfirmationQuestion {
     pub remember: Option<RememberOffer>,
     /// The questions of the tool's service, if this is no request for consent: forms and links, [as clients show them].
     ///
-    /// [as clients show them]: windlass_tool::input::InputRequest::shown
+    /// [as clients show them]: windlass_contract::input::InputRequest::shown
     pub input: Option<Sensitive<Value>>,
     pub expires_at_unix_ms: u64,
 }

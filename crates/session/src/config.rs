@@ -5,12 +5,12 @@ use crate::limits::Limits;
 use crate::model::{CallSupport, HistoryEntry, ModelProfile};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use windlass_contract::condition::{Facts, Given};
+use windlass_contract::id::{CallNumber, ConversationId, SessionId, TenantId, UserId};
+use windlass_contract::kind::{Mode, Scheduling};
+use windlass_contract::registry::{Registry, Tool};
+use windlass_contract::rights::Rights;
 use windlass_store::{Epoch, LegRef};
-use windlass_tool::condition::{Facts, Given};
-use windlass_tool::id::{CallNumber, ConversationId, SessionId, TenantId, UserId};
-use windlass_tool::kind::{Mode, Scheduling};
-use windlass_tool::registry::{Registry, Tool};
-use windlass_tool::rights::Rights;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionConfig {

@@ -1,8 +1,8 @@
 //! The one table of deadlines: each due event, and its time. Knows nothing of the consequences.
 
 use crate::time::Timestamp;
+use windlass_contract::id::{CallNumber, CallRef};
 use windlass_store::QuestionNumber;
-use windlass_tool::id::{CallNumber, CallRef};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Deadline {

@@ -27,16 +27,16 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::envelope::ProjectionBody;
+use windlass_contract::error::ErrorType;
+use windlass_contract::handler::{SessionFacts, StateValues};
+use windlass_contract::id::{CallNumber, EffectId, ToolId};
+use windlass_contract::input::InputFacts;
+use windlass_contract::intent::Intent;
+use windlass_contract::kind::{Category, Mode, Scheduling};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::ValuesEntry;
 use windlass_store::{EntryEvent, LegNumber, QuestionNumber};
-use windlass_tool::envelope::ProjectionBody;
-use windlass_tool::error::ErrorType;
-use windlass_tool::handler::{SessionFacts, StateValues};
-use windlass_tool::id::{CallNumber, EffectId, ToolId};
-use windlass_tool::input::InputFacts;
-use windlass_tool::intent::Intent;
-use windlass_tool::kind::{Category, Mode, Scheduling};
-use windlass_tool::sensitive::Sensitive;
 
 /// Said to a live model whose window is nearly full.
 const NEARLY_FULL: &str = "This conversation has nearly filled what you can keep in mind. Tell the user so in one or two sentences: you may soon \

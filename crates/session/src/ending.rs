@@ -9,7 +9,7 @@ use crate::state::ApplicationState;
 use crate::step::SessionStep;
 use crate::time::Timestamp;
 use std::time::Duration;
-use windlass_tool::intent::EndAfter;
+use windlass_contract::intent::EndAfter;
 
 #[derive(Debug, PartialEq, Eq)]
 enum Lifecycle {

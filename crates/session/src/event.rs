@@ -9,15 +9,15 @@ pub use crate::policy::{ConsentReason, ConsentRule};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::error::ErrorType;
+use windlass_contract::id::{CallNumber, EffectId, ToolId};
+use windlass_contract::intent::Intent;
+use windlass_contract::kind::Category;
+use windlass_contract::registry::Tool;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::{QuestionNumber, StandingEnd};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::error::ErrorType;
-use windlass_tool::id::{CallNumber, EffectId, ToolId};
-use windlass_tool::intent::Intent;
-use windlass_tool::kind::Category;
-use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
 
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -7,10 +7,10 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::id::{CallNumber, EffectId};
-use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::id::{CallNumber, EffectId};
+use windlass_contract::registry::Tool;
+use windlass_contract::sensitive::Sensitive;
 
 /// One delivery of one provider message.
 #[derive(Clone, Debug)]
@@ -134,7 +134,11 @@ impl fmt::Display for DeliveryKey {
         match self {
             Self::Provider(id) => write!(formatter, "provider:{id}"),
             Self::Hash { turn, hash } => {
-                write!(formatter, "hash:{turn}:{}", windlass_tool::json::hex(hash))
+                write!(
+                    formatter,
+                    "hash:{turn}:{}",
+                    windlass_contract::json::hex(hash)
+                )
             }
             Self::Question(call) => write!(formatter, "question:{call}"),
             Self::Effect(effect) => write!(formatter, "effect:{effect}"),

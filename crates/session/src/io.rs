@@ -9,6 +9,12 @@ use crate::saved::Began;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::handler::{HandlerMessage, HandlerResult, ReplyNumber};
+use windlass_contract::id::{CallNumber, CallRef, EffectId, ToolId};
+use windlass_contract::input::SentInput;
+use windlass_contract::kind::RateLimit;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{
     ApprovalAnswer, Record, Reply, Request, TaskProgress, WithdrawnQuestion,
 };
@@ -17,12 +23,6 @@ use windlass_store::{
     AttemptNumber, Effect, LegNumber, NewEntry, Nonce, Question, QuestionNumber, StandingApproval,
     StandingChange,
 };
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::handler::{HandlerMessage, HandlerResult, ReplyNumber};
-use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
-use windlass_tool::input::SentInput;
-use windlass_tool::kind::RateLimit;
-use windlass_tool::sensitive::Sensitive;
 
 /// An input of a session. Inputs come one at a time, each with its time.
 #[derive(Clone, Debug, Serialize, Deserialize)]

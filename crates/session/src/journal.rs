@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use windlass_contract::registry::{Registry, Tool};
+use windlass_contract::rights::Role;
+use windlass_contract::tightening::Tightening;
+use windlass_contract::version::Version;
 use windlass_store::command::AnswerVerdict;
-use windlass_tool::registry::{Registry, Tool};
-use windlass_tool::rights::Role;
-use windlass_tool::tightening::Tightening;
-use windlass_tool::version::Version;
 
 /// The version of this form. A journal of another version is not read: the core that wrote it was another one.
 pub const JOURNAL_VERSION: u32 = 12;
@@ -156,7 +156,7 @@ fn left_out(output: &Output) -> Option<Value> {
 }
 
 fn sum(value: &Value) -> String {
-    windlass_tool::json::hex(&windlass_tool::json::hash(value)[..8])
+    windlass_contract::json::hex(&windlass_contract::json::hash(value)[..8])
 }
 
 fn shortened(mut text: String) -> String {

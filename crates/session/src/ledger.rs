@@ -10,16 +10,16 @@ use crate::step::SessionStep;
 use crate::values_apart::{SetApart, ValuesApart};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::envelope::{Outcome, ToolResponse};
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::handler::HandlerResult;
+use windlass_contract::id::CallNumber;
+use windlass_contract::kind::Reach;
+use windlass_contract::registry::{Registry, STEERING_TOOLS, Tool};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{Approval, CalledBack, ToolFacts};
 use windlass_store::{Effect, EffectState, Entry, NewStanding, Question};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::{Outcome, ToolResponse};
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::handler::HandlerResult;
-use windlass_tool::id::CallNumber;
-use windlass_tool::kind::Reach;
-use windlass_tool::registry::{Registry, STEERING_TOOLS, Tool};
-use windlass_tool::sensitive::Sensitive;
 
 /// Milliseconds that an attempt holds its lease beyond its tool's timeout: the time to record how it ended.
 const LEASE_MARGIN_MS: u64 = 5_000;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 /// Declares limits, each with its defaults in voice and in text.
 macro_rules! limits {

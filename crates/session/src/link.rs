@@ -11,8 +11,8 @@ use crate::policy::{Reconnect, Verdict};
 use crate::saved::WaitingText;
 use crate::step::SessionStep;
 use std::time::Duration;
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 
 /// The number of typed messages that wait for the provider. More are refused.
 const WAITING_TEXTS_MAX: usize = 8;

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::data::Data;
+use windlass_contract::error::ErrorType;
+use windlass_contract::handler::StateValues;
+use windlass_contract::id::{CallNumber, SessionId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::{Entry, EntryEvent, LegNumber};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::data::Data;
-use windlass_tool::error::ErrorType;
-use windlass_tool::handler::StateValues;
-use windlass_tool::id::{CallNumber, SessionId};
-use windlass_tool::sensitive::Sensitive;
 
 /// One thing that was said or done.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -5,10 +5,10 @@ use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::Projection;
-use windlass_tool::kind::{Behavior, Scheduling};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::envelope::Projection;
+use windlass_contract::kind::{Behavior, Scheduling};
+use windlass_contract::sensitive::Sensitive;
 
 /// An event of a provider's connection. One wire message may decode into several.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use crate::policy::Settled;
 use serde_json::json;
-use windlass_tool::envelope::{self, Projection, ProjectionBody};
+use windlass_contract::envelope::{self, Projection, ProjectionBody};
 
 /// The model's view of an answer.
 pub(crate) fn project(settled: &Settled, characters_max: usize) -> Projection {

@@ -9,10 +9,10 @@ use crate::state::PendingEnd;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::id::{CallNumber, ToolId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::{Effect, LegNumber, Question, StandingApproval};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::id::{CallNumber, ToolId};
-use windlass_tool::sensitive::Sensitive;
 
 /// The version of the saved form. A session of another version is not taken up.
 pub const SAVED_VERSION: u32 = 2;

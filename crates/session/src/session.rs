@@ -16,10 +16,10 @@ use crate::saved::{Began, Saved};
 use crate::step::SessionStep;
 use crate::time::Timestamp;
 use std::time::Duration;
-use windlass_tool::handler::StateValues;
-use windlass_tool::id::CallNumber;
-use windlass_tool::input::SentInput;
-use windlass_tool::kind::Mode;
+use windlass_contract::handler::StateValues;
+use windlass_contract::id::CallNumber;
+use windlass_contract::input::SentInput;
+use windlass_contract::kind::Mode;
 
 /// One session of one user.
 pub struct Session {

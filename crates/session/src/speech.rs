@@ -11,12 +11,12 @@ use crate::state::ApplicationState;
 use crate::step::SessionStep;
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
+use windlass_contract::envelope::{Outcome, ToolResponse};
+use windlass_contract::handler::ContentPart;
+use windlass_contract::kind::Category;
+use windlass_contract::registry::Tool;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::{EntryEvent, LegNumber};
-use windlass_tool::envelope::{Outcome, ToolResponse};
-use windlass_tool::handler::ContentPart;
-use windlass_tool::kind::Category;
-use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
 
 /// The longest utterance that is written down, in bytes. Words beyond it still reach their recipient.
 const UTTERANCE_BYTES_MAX: usize = 16_384;

@@ -7,11 +7,11 @@ use crate::dialogue::Dialogue;
 use crate::event::{SessionEvent, StandingNote};
 use crate::io::{Output, StandingNews};
 use std::time::Duration;
+use windlass_contract::id::CallNumber;
+use windlass_contract::kind::Mode;
 use windlass_store::{
     QuestionNumber, StandingApproval, StandingChange, StandingEnd, StandingEvent, StandingScope,
 };
-use windlass_tool::id::CallNumber;
-use windlass_tool::kind::Mode;
 
 /// The approvals as the ledger had them last, including those whose time is over.
 #[derive(Debug, Default)]

@@ -8,11 +8,11 @@ use crate::values::Values;
 use crate::values_apart::MALFORMED;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use windlass_contract::handler::StateValues;
+use windlass_contract::id::CallNumber;
+use windlass_contract::intent::{EndAfter, Intent, SET_STATE};
+use windlass_contract::kind::Mode;
 use windlass_store::LegNumber;
-use windlass_tool::handler::StateValues;
-use windlass_tool::id::CallNumber;
-use windlass_tool::intent::{EndAfter, Intent, SET_STATE};
-use windlass_tool::kind::Mode;
 
 /// All that a session knows between two inputs.
 #[derive(Clone, Debug, PartialEq)]
@@ -288,7 +288,7 @@ impl StateController {
     pub(crate) fn for_tests(mode: Mode, trail_entries_max: usize) -> Self {
         use crate::limits::Limits;
         use std::sync::Arc;
-        use windlass_tool::registry::Registry;
+        use windlass_contract::registry::Registry;
 
         let registry = Arc::new(Registry::new("1.0.00000000", None, Vec::new()));
         let values = Values::new(registry, Arc::new(Limits::of(mode)));

@@ -12,13 +12,13 @@ use crate::time::Timestamp;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::condition::Facts;
+use windlass_contract::envelope::{self, Meta, Outcome, ToolResponse};
+use windlass_contract::error::CallError;
+use windlass_contract::id::{CallNumber, EffectId};
+use windlass_contract::json::hex;
+use windlass_contract::registry::Tool;
 use windlass_store::{EntryEvent, LegNumber, NewEntry, Nonce};
-use windlass_tool::condition::Facts;
-use windlass_tool::envelope::{self, Meta, Outcome, ToolResponse};
-use windlass_tool::error::CallError;
-use windlass_tool::id::{CallNumber, EffectId};
-use windlass_tool::json::hex;
-use windlass_tool::registry::Tool;
 
 pub(crate) struct SessionStep {
     pub(crate) now: Timestamp,
@@ -185,10 +185,10 @@ pub(crate) mod bench {
         AnswerBatching, CallSupport, DeclarationForm, HistoryInput, ModelProfile, TextInput,
         Thinking,
     };
+    use windlass_contract::id::{ConversationId, SessionId, TenantId, UserId};
+    use windlass_contract::kind::Mode;
+    use windlass_contract::registry::Registry;
     use windlass_store::Epoch;
-    use windlass_tool::id::{ConversationId, SessionId, TenantId, UserId};
-    use windlass_tool::kind::Mode;
-    use windlass_tool::registry::Registry;
 
     impl SessionStep {
         pub(crate) fn for_tests() -> Self {
@@ -197,8 +197,8 @@ pub(crate) mod bench {
                 epoch: Epoch(1),
                 tenant: TenantId::new("t-1"),
                 user_id: UserId::new("u-1"),
-                rights: windlass_tool::rights::Rights::Anonymous,
-                given: windlass_tool::condition::Given::default(),
+                rights: windlass_contract::rights::Rights::Anonymous,
+                given: windlass_contract::condition::Given::default(),
                 conversation_id: ConversationId::new("c-1"),
                 mode: Mode::Voice,
                 registry: Arc::new(Registry::new("1.0.00000000", None, Vec::new())),

@@ -10,10 +10,10 @@ use crate::step::SessionStep;
 use crate::time::Timestamp;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use windlass_tool::envelope::{self, Outcome, ToolResponse};
-use windlass_tool::error::CallError;
-use windlass_tool::kind::Category;
-use windlass_tool::registry::Tool;
+use windlass_contract::envelope::{self, Outcome, ToolResponse};
+use windlass_contract::error::CallError;
+use windlass_contract::kind::Category;
+use windlass_contract::registry::Tool;
 
 /// The number of ended turns that are kept, for calls that outlive theirs (`docs/policies.md`, "Loops").
 const PAST_TURNS_MAX: usize = 5;

@@ -7,11 +7,11 @@ use crate::log_text::{KeptState, Said};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use windlass_contract::handler::StateValues;
+use windlass_contract::intent::shown_key;
+use windlass_contract::registry::Registry;
+use windlass_contract::validate::{Validator, Violation};
 use windlass_store::LegNumber;
-use windlass_tool::handler::StateValues;
-use windlass_tool::intent::shown_key;
-use windlass_tool::registry::Registry;
-use windlass_tool::validate::{Validator, Violation};
 
 /// The number of the session's own entries after which the values are written again. A session that begins reads the newest entries
 /// alone, and the ledger writes some of them for each of these.
@@ -213,7 +213,7 @@ fn written_bytes(value: &Value) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_tool::kind::Mode;
+    use windlass_contract::kind::Mode;
 
     #[test]
     fn values_are_said_again_before_their_entry_leaves_what_a_session_reads() {

@@ -6,11 +6,11 @@ use crate::limits::Limits;
 use crate::log_text::KeptState;
 use crate::values::Values;
 use std::sync::Arc;
+use windlass_contract::id::{CallNumber, ToolId};
+use windlass_contract::intent::{Intent, SET_STATE};
+use windlass_contract::registry::Registry;
 use windlass_store::command::ValuesEntry;
 use windlass_store::{Entry, EntryEvent, LegNumber};
-use windlass_tool::id::{CallNumber, ToolId};
-use windlass_tool::intent::{Intent, SET_STATE};
-use windlass_tool::registry::Registry;
 
 /// The conversation that a result is about, as it is now.
 pub struct ValuesApart<'a> {

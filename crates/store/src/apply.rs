@@ -8,8 +8,8 @@ use crate::id::{ConversationRef, EffectKey, EntryNumber, ServerKey};
 use crate::party::{Beginner, Parties};
 use crate::rows::{Change, ResumeRows, Rows, Tables};
 use crate::{StoreLimits, StoreUnavailable};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::id::EffectId;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::id::EffectId;
 
 /// The facts of a store beside its rows.
 pub(crate) struct Surroundings<'a> {

@@ -13,11 +13,11 @@ use crate::standing::{NewStanding, StandingApproval};
 use crate::task::Progress;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use windlass_tool::condition::LocalClock;
-use windlass_tool::effect_key::KeySpec;
-use windlass_tool::id::{ClientId, EffectId, SessionId, ToolId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::condition::LocalClock;
+use windlass_contract::effect_key::KeySpec;
+use windlass_contract::id::{ClientId, EffectId, SessionId, ToolId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 
 /// One command within one conversation.
 #[derive(Clone, Debug, PartialEq)]

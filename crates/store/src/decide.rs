@@ -27,9 +27,9 @@ use crate::rows::{Change, Rows};
 use crate::task::Task;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use windlass_tool::effect_key::KeySpec;
-use windlass_tool::id::{EffectId, SessionId, ToolId};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::effect_key::KeySpec;
+use windlass_contract::id::{EffectId, SessionId, ToolId};
+use windlass_contract::sensitive::Sensitive;
 
 /// The input of a decision beside rows and command.
 #[derive(Clone, Copy, Debug)]

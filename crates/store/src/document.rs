@@ -13,8 +13,8 @@ use crate::party::PartyHash;
 use crate::question::Question;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Error as _};
-use windlass_tool::id::{EffectId, SessionId, ToolId, UserId};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::{EffectId, SessionId, ToolId, UserId};
+use windlass_contract::sensitive::Sensitive;
 
 /// A row with a body.
 pub(crate) trait Document: Serialize + DeserializeOwned {

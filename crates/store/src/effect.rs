@@ -5,9 +5,9 @@ use crate::log::EffectState;
 use crate::task::Task;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use windlass_tool::effect_key::KeySpec;
-use windlass_tool::id::{EffectId, SessionId, ToolId};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::effect_key::KeySpec;
+use windlass_contract::id::{EffectId, SessionId, ToolId};
+use windlass_contract::sensitive::Sensitive;
 
 /// One effect, as it is kept. Only a run creates one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserializer, Serializer};
 use std::fmt;
-use windlass_tool::json::hex;
+use windlass_contract::json::hex;
 
 pub(crate) fn serialize<const N: usize, S: Serializer>(
     bytes: &[u8; N],

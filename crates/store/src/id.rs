@@ -6,9 +6,9 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::fmt;
-use windlass_tool::id::{ConversationId, SessionId, TenantId, ToolId, UserId};
-use windlass_tool::json::hex;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::{ConversationId, SessionId, TenantId, ToolId, UserId};
+use windlass_contract::json::hex;
+use windlass_contract::sensitive::Sensitive;
 
 /// An entry's place in its conversation, from 1, without gaps except at the front, where old entries make room.
 #[derive(

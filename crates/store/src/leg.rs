@@ -5,9 +5,9 @@ use crate::party::Parties;
 use crate::standing::StandingApproval;
 use crate::{Hash, hexadecimal};
 use serde::{Deserialize, Serialize};
-use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {

@@ -44,8 +44,8 @@ pub use task::{Progress, RunningTasks, Task, TaskShares, WantedTasks};
 use command::{Command, OpenQuestion, Reply};
 use std::path::PathBuf;
 use std::sync::Arc;
-use windlass_tool::handler::Blocks;
-use windlass_tool::id::{ClientId, ConversationId, EffectId, TenantId, UserId};
+use windlass_contract::handler::Blocks;
+use windlass_contract::id::{ClientId, ConversationId, EffectId, TenantId, UserId};
 
 /// A SHA-256, or a keyed hash of that length.
 pub type Hash = [u8; 32];

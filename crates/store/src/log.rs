@@ -5,10 +5,10 @@ use crate::id::{AttemptNumber, EntryNumber, LegNumber, QuestionNumber};
 use crate::standing::StandingChange;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use windlass_tool::id::{EffectId, SessionId, ToolId};
-use windlass_tool::intent::Intent;
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::{EffectId, SessionId, ToolId};
+use windlass_contract::intent::Intent;
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {

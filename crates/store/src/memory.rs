@@ -20,8 +20,10 @@ use crate::{
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
-use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
+use windlass_contract::handler::{Block, Blocks, BlocksUnavailable};
+use windlass_contract::id::{
+    ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId,
+};
 
 /// Keeps everything until it is dropped.
 #[derive(Clone)]

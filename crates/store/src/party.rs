@@ -5,8 +5,8 @@ use crate::id::ServerKey;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
-use windlass_tool::id::{ClientId, ConversationId, TenantId};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::{ClientId, ConversationId, TenantId};
+use windlass_contract::sensitive::Sensitive;
 
 /// The beginner of a conversation, as far as the server knows. By default it cannot be told from others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

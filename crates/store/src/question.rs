@@ -4,10 +4,10 @@ use crate::effect::Effect;
 use crate::id::{AttemptNumber, EffectKey, EntryNumber, Nonce, QuestionNumber};
 use crate::log::{EffectState, QuestionState};
 use serde::{Deserialize, Serialize};
-use windlass_tool::condition::LocalClock;
-use windlass_tool::id::{EffectId, SessionId, ToolId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::condition::LocalClock;
+use windlass_contract::id::{EffectId, SessionId, ToolId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 
 /// One approval request, as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use crate::party::{ConversationPlace, Crowd, Parties};
 use crate::question::Question;
 use crate::task::RunningTasks;
 use crate::{Hash, StoreLimits, StoreUnavailable};
-use windlass_tool::id::{EffectId, SessionId, ToolId};
+use windlass_contract::id::{EffectId, SessionId, ToolId};
 
 /// The rows that are loaded for one command. Rows that it does not need are missing.
 #[derive(Clone, Debug, Default)]

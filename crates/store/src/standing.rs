@@ -2,8 +2,8 @@
 
 use crate::id::QuestionNumber;
 use serde::{Deserialize, Serialize};
-use windlass_tool::id::{ClientId, EffectId, SessionId, ToolId};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::{ClientId, EffectId, SessionId, ToolId};
+use windlass_contract::sensitive::Sensitive;
 
 /// Bytes of the values that identify a standing approval; longer ones are not remembered. Each conversation is read with its standing
 /// approvals.

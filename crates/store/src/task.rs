@@ -4,8 +4,8 @@
 use crate::command::ToolFacts;
 use crate::party::PartyKind;
 use serde::{Deserialize, Serialize};
-use windlass_tool::id::{ConversationId, EffectId, TenantId, UserId};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::{ConversationId, EffectId, TenantId, UserId};
+use windlass_contract::sensitive::Sensitive;
 
 /// Characters of a task's progress message; the rest is cut.
 pub(crate) const PROGRESS_CHARACTERS_MAX: usize = 500;

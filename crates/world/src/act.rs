@@ -6,12 +6,12 @@ use crate::mood::StoreMood;
 use crate::tools::Edition;
 use crate::world::World;
 use std::time::Duration;
+use windlass_contract::id::UserId;
+use windlass_contract::kind::Mode;
 use windlass_session::io::Input;
 use windlass_session::model::ModelEvent;
 use windlass_store::ConversationRef;
 use windlass_store::command::Command;
-use windlass_tool::id::UserId;
-use windlass_tool::kind::Mode;
 
 impl World {
     pub(crate) fn step(&mut self) {

@@ -3,10 +3,10 @@
 use crate::storefront::PendingAnswer;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use windlass_contract::handler::{Finding, HandlerMessage, HandlerResult};
+use windlass_contract::id::{CallRef, EffectId};
 use windlass_session::io::Input;
 use windlass_session::model::LostReason;
-use windlass_tool::handler::{Finding, HandlerMessage, HandlerResult};
-use windlass_tool::id::{CallRef, EffectId};
 
 /// Something that happens by itself.
 #[derive(Debug)]

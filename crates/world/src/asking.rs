@@ -9,14 +9,14 @@ use crate::slot::Live;
 use crate::tools::Edition;
 use crate::world::World;
 use serde_json::json;
-use windlass_store::{AttemptNumber, Question, QuestionNumber};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Failure, HandlerResult, Report as FailureReport};
-use windlass_tool::id::{CallRef, EffectId};
-use windlass_tool::input::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Failure, HandlerResult, Report as FailureReport};
+use windlass_contract::id::{CallRef, EffectId};
+use windlass_contract::input::{
     AskKind, FieldKind, GivenInput, InputAction, InputAsk, InputField, InputRequest, SentInput,
 };
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
+use windlass_store::{AttemptNumber, Question, QuestionNumber};
 
 /// The key of the one question of a service, and the one field of its form.
 const KEY: &str = "k";

@@ -4,8 +4,8 @@ use crate::mood::StoreMood;
 use crate::notes::LedgerNote;
 use std::collections::BTreeMap;
 use std::fmt;
+use windlass_contract::id::ConversationId;
 use windlass_store::command::{Command, Refusal, Reply};
-use windlass_tool::id::ConversationId;
 
 macro_rules! counted {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident,)* }) => {

@@ -4,8 +4,8 @@ use crate::judge::Rule;
 use crate::mood::StoreMood;
 use crate::tools;
 use crate::world::World;
+use windlass_contract::id::EffectId;
 use windlass_store::Effect;
-use windlass_tool::id::EffectId;
 
 /// The time in which the end of an attempt is recorded if process and store are well.
 const RECORDING_US: u64 = 40_000_000;

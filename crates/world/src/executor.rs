@@ -4,15 +4,15 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::handler::{Finding, HandlerMessage, HandlerResult, ReplyNumber};
+use windlass_contract::id::{CallNumber, CallRef, EffectId};
+use windlass_contract::input::GivenInput;
+use windlass_contract::registry::Tool;
 use windlass_driver::{EffectLookup, Executor, Report};
 use windlass_session::io::AdmittedCall;
 use windlass_store::{AttemptNumber, QuestionNumber};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::handler::{Finding, HandlerMessage, HandlerResult, ReplyNumber};
-use windlass_tool::id::{CallNumber, CallRef, EffectId};
-use windlass_tool::input::GivenInput;
-use windlass_tool::registry::Tool;
 
 /// The work that a driver asks for.
 #[derive(Debug)]

@@ -12,17 +12,17 @@ use crate::tools;
 use crate::world::World;
 use serde_json::json;
 use serde_json::value::RawValue;
-use windlass_driver::{Ledger, Report};
-use windlass_tool::data::Data;
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::error::{ErrorType, FailureKind};
-use windlass_tool::handler::{
+use windlass_contract::data::Data;
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::error::{ErrorType, FailureKind};
+use windlass_contract::handler::{
     Cause, Failure, Finding, HandlerMessage, HandlerResult, ReplyNumber, Report as FailureReport,
     Success,
 };
-use windlass_tool::id::{CallRef, EffectId};
-use windlass_tool::intent::{EndAfter, Intent};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::{CallRef, EffectId};
+use windlass_contract::intent::{EndAfter, Intent};
+use windlass_contract::sensitive::Sensitive;
+use windlass_driver::{Ledger, Report};
 
 /// The course of an attempt, chosen when it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

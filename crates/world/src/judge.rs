@@ -19,6 +19,10 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use windlass_contract::envelope::ProjectionBody;
+use windlass_contract::error::ErrorType;
+use windlass_contract::id::{CallNumber, EffectId, SessionId};
+use windlass_contract::kind::Mode;
 use windlass_session::client::{CancelOutcome, ClientUpdate};
 use windlass_session::event::{CallRecord, Resolution, SessionEvent};
 use windlass_session::io::{Input, News, Output};
@@ -30,10 +34,6 @@ use windlass_store::{
     AttemptNumber, AttemptOutcome, Effect, EffectState, Epoch, Question, QuestionNumber,
     StoreLimits,
 };
-use windlass_tool::envelope::ProjectionBody;
-use windlass_tool::error::ErrorType;
-use windlass_tool::id::{CallNumber, EffectId, SessionId};
-use windlass_tool::kind::Mode;
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $rule:ident $name:literal,)*) => {

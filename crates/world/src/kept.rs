@@ -7,10 +7,10 @@ use crate::storefront::FaultyStore;
 use crate::world::World;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use windlass_contract::intent::Intent;
 use windlass_session::event::SessionEvent;
 use windlass_session::log_text::{KeptState, Said};
 use windlass_store::{Entry, EntryNumber, Epoch, LegRef};
-use windlass_tool::intent::Intent;
 
 /// Entries of a log that are read; more than any world has.
 const ENTRIES_MAX: usize = 100_000;

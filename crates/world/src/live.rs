@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use windlass_contract::id::{ClientId, SessionId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::history::{self, Found};
 use windlass_driver::{Driver, DriverConfig};
 use windlass_session::client::{ClientEvent, ClientUpdate};
@@ -24,9 +27,6 @@ use windlass_session::session::{Session, SessionConfig};
 use windlass_session::time::Timestamp;
 use windlass_store::command::{Command, NewLeg, Reply};
 use windlass_store::{Beginner, Epoch, Hash, Presented};
-use windlass_tool::id::{ClientId, SessionId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 /// The number of inputs that a session takes before time goes on; more is a circle.
 const INPUTS_MAX: usize = 5_000;
@@ -181,8 +181,8 @@ impl World {
             epoch: leg.1,
             tenant: of.tenant.clone(),
             user_id: of.user_id.clone(),
-            rights: windlass_tool::rights::Rights::Anonymous,
-            given: windlass_tool::condition::Given::default(),
+            rights: windlass_contract::rights::Rights::Anonymous,
+            given: windlass_contract::condition::Given::default(),
             conversation_id: of.conversation_id.clone(),
             mode,
             registry: registry.clone(),

@@ -9,11 +9,11 @@ use crate::world::World;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::kind::Mode;
 use windlass_session::io::Input;
 use windlass_session::model::{ArgumentsProblem, IncomingCall, ModelEvent, RequestEvent};
 use windlass_session::names_delivery;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::kind::Mode;
 
 /// The number of its calls that a model remembers.
 const PAST_MAX: usize = 24;

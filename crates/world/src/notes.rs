@@ -6,11 +6,11 @@ use crate::judge::Rule;
 use crate::tools::{self, Edition};
 use crate::world::World;
 use serde_json::Value;
+use windlass_contract::id::{ConversationId, EffectId, SessionId, ToolId};
+use windlass_contract::kind::Mode;
 use windlass_session::limits::Limits;
 use windlass_store::command::{AnswerVerdict, Command, Reply, Request};
 use windlass_store::{AttemptNumber, EntryNumber, LegRef, Question, QuestionNumber};
-use windlass_tool::id::{ConversationId, EffectId, SessionId, ToolId};
-use windlass_tool::kind::Mode;
 
 const WEEK_MS: u64 = 7 * 24 * 3_600_000;
 

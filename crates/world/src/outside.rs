@@ -4,8 +4,8 @@
 use crate::executor::{Attempt, AttemptRun};
 use crate::tools::{Edition, Tool};
 use std::collections::BTreeSet;
+use windlass_contract::id::EffectId;
 use windlass_store::{AttemptNumber, QuestionNumber};
-use windlass_tool::id::EffectId;
 
 /// The service for the effects of a version of the tools. It knows no key of the other's, and no effect of the other's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

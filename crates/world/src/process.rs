@@ -14,6 +14,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use windlass_contract::handler::{Finding, Success};
+use windlass_contract::id::{ConversationId, EffectId};
+use windlass_contract::kind::Mode;
 use windlass_driver::{DueLookup, Ledger, PendingReplies, Sweep, Swept};
 use windlass_session::limits::Limits;
 use windlass_store::command::Command;
@@ -21,9 +24,6 @@ use windlass_store::{
     Batch, ConversationRef, MemoryStore, OwnerId, ServerKey, SqliteStore, Store, StoreLimits,
     StoreSettings, StoreUnavailable,
 };
-use windlass_tool::handler::{Finding, Success};
-use windlass_tool::id::{ConversationId, EffectId};
-use windlass_tool::kind::Mode;
 
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;

@@ -8,11 +8,11 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use windlass_contract::registry::Registry;
 use windlass_session::io::{Input, Output};
 use windlass_session::journal::{Header, JOURNAL_VERSION, JournalStep, Line, Replay, texts_of};
 use windlass_session::session::SessionConfig;
 use windlass_session::time::Timestamp;
-use windlass_tool::registry::Registry;
 
 /// Runs one world to its end, or to the first rule that does not hold.
 pub fn run(plan: &Plan) -> Report {

@@ -8,14 +8,14 @@ use crate::outside::RequestFate;
 use crate::tools::Offer;
 use crate::world::World;
 use std::sync::Arc;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::Failure;
+use windlass_contract::kind::Mode;
 use windlass_driver::Ledger;
 use windlass_session::limits::Limits;
 use windlass_session::{CallbackFacts, called_back};
 use windlass_store::command::{Command, Reply};
 use windlass_store::{AttemptOutcome, EffectState, EntryNumber};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::Failure;
-use windlass_tool::kind::Mode;
 
 /// Entries of a log that are read; more than any world has.
 const LOG_ENTRIES_MAX: usize = 100_000;

@@ -7,11 +7,11 @@ use crate::mood::StoreMood;
 use crate::notes::AskedFacts;
 use crate::slot::Live;
 use crate::world::World;
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::error::ErrorType;
+use windlass_contract::id::CallNumber;
 use windlass_session::client::ConfirmationQuestion;
 use windlass_store::{Question, QuestionNumber, QuestionState};
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::error::ErrorType;
-use windlass_tool::id::CallNumber;
 
 /// In this time an answer has a result.
 const ANSWERING_US: u64 = 30_000_000;

@@ -9,16 +9,16 @@ use crate::random::Random;
 use crate::tools;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::handler::ReplyNumber;
+use windlass_contract::id::{CallNumber, CallRef, SessionId};
+use windlass_contract::kind::Mode;
 use windlass_driver::Driver;
 use windlass_session::io::Input;
 use windlass_session::limits::Limits;
 use windlass_session::model::{AnswerBatching, CallSupport, ModelProfile};
 use windlass_session::session::Session;
 use windlass_store::AttemptNumber;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::ReplyNumber;
-use windlass_tool::id::{CallNumber, CallRef, SessionId};
-use windlass_tool::kind::Mode;
 
 /// The character of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use crate::outside::OutsideRequest;
 use crate::world::World;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::id::EffectId;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::id::EffectId;
 
 /// Texts that are said in several forms: each in NFC, in NFD, and nearly the same.
 const WORDS: [[&str; 3]; 3] = [

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
+use windlass_contract::handler::{Block, Blocks, BlocksUnavailable};
+use windlass_contract::id::{ClientId, ConversationId, EffectId, TenantId, UserId};
 use windlass_driver::{Backlog, Committed, Ledger, PendingReplies, Tail, Tails};
 use windlass_store::command::{OpenQuestion, Reply};
 use windlass_store::{
@@ -15,8 +17,6 @@ use windlass_store::{
     OwnerId, PartyKind, Question, QuestionNumber, Searched, Store, StoreUnavailable, Token, Wanted,
     WantedTasks,
 };
-use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
-use windlass_tool::id::{ClientId, ConversationId, EffectId, TenantId, UserId};
 
 /// The number of batches that are kept if the store takes none; more than any world has.
 const KEPT_MAX: usize = 100_000;
@@ -370,11 +370,15 @@ impl Ledger for QueuedLedger {
         &*self.store
     }
 
-    fn tail(&self, conversation: &ConversationRef, leg: &windlass_tool::id::SessionId) -> Tail {
+    fn tail(&self, conversation: &ConversationRef, leg: &windlass_contract::id::SessionId) -> Tail {
         self.tails.listen(conversation, leg)
     }
 
-    fn is_live(&self, conversation: &ConversationRef, leg: &windlass_tool::id::SessionId) -> bool {
+    fn is_live(
+        &self,
+        conversation: &ConversationRef,
+        leg: &windlass_contract::id::SessionId,
+    ) -> bool {
         self.tails.is_live(conversation, leg)
     }
 }

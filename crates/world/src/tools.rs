@@ -4,22 +4,22 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
+    Execution, Failure, Finding, Handler, Invocation, Lookup, LookupInvocation, OutcomeLookup,
+};
+use windlass_contract::id::ToolId;
+use windlass_contract::kind::{
+    Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
+};
+pub(crate) use windlass_contract::registry::Tool;
+use windlass_contract::registry::{Declarations, Registry};
+use windlass_contract::remember::{Remember, RememberScope};
+use windlass_contract::validate::Validator;
+use windlass_contract::version::Version;
 use windlass_session::model::{
     AnswerBatching, CallSupport, DeclarationForm, HistoryInput, ModelProfile, TextInput, Thinking,
 };
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
-    Execution, Failure, Finding, Handler, Invocation, Lookup, LookupInvocation, OutcomeLookup,
-};
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::{
-    Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
-};
-pub(crate) use windlass_tool::registry::Tool;
-use windlass_tool::registry::{Declarations, Registry};
-use windlass_tool::remember::{Remember, RememberScope};
-use windlass_tool::validate::Validator;
-use windlass_tool::version::Version;
 
 /// The tools that models ask for, those that change something more often than others.
 pub(crate) const NAMES: [&str; 50] = [
@@ -424,7 +424,7 @@ fn tool(id: &str, side_effects: SideEffects, has_lookup: bool, edition: Edition)
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
-        permissions: windlass_tool::rights::Permissions::default(),
+        permissions: windlass_contract::rights::Permissions::default(),
         availability: None,
         effect_key: Arc::new([]),
         repeatable: false,

@@ -5,6 +5,8 @@ use crate::count::Fault;
 use crate::shown::ShownRequest;
 use crate::world::World;
 use std::collections::VecDeque;
+use windlass_contract::id::CallNumber;
+use windlass_contract::kind::Mode;
 use windlass_driver::SaidAnswer;
 use windlass_session::client::{CancelWay, ClientEvent, MessageKey};
 use windlass_session::io::Input;
@@ -12,8 +14,6 @@ use windlass_session::model::{ModelEvent, RequestEvent};
 use windlass_store::QuestionNumber;
 use windlass_store::WantedTasks;
 use windlass_store::command::Command;
-use windlass_tool::id::CallNumber;
-use windlass_tool::kind::Mode;
 
 impl World {
     pub(crate) fn user_acts(&mut self, slot: usize) {

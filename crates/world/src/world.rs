@@ -17,10 +17,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use windlass_contract::id::{ConversationId, TenantId, UserId};
+use windlass_contract::kind::Mode;
 use windlass_session::io::Input;
 use windlass_store::{ConversationRef, StoreLimits};
-use windlass_tool::id::{ConversationId, TenantId, UserId};
-use windlass_tool::kind::Mode;
 
 /// One world in so many is compared.
 const COMPARED_EVERY: u64 = 50;

@@ -68,16 +68,16 @@ fn the_architecture_itself_is_accepted() {
 #[test]
 fn an_edge_against_the_arrows_is_refused() {
     check(
-        &[("windlass-tool", "windlass-session")],
-        &["`windlass-tool` may not depend on `windlass-session`"],
+        &[("windlass-contract", "windlass-session")],
+        &["`windlass-contract` may not depend on `windlass-session`"],
     );
     check(
         &[("windlass-handlers", "windlass-store")],
         &["`windlass-handlers` may not depend on `windlass-store`"],
     );
     check(
-        &[("xtask", "windlass-tool")],
-        &["`xtask` may not depend on `windlass-tool`"],
+        &[("xtask", "windlass-contract")],
+        &["`xtask` may not depend on `windlass-contract`"],
     );
 }
 
@@ -93,9 +93,12 @@ fn a_pure_crate_may_not_reach_the_async_runtime_by_any_way() {
     );
     // An edge to the runtime is refused in every crate that reaches it.
     check(
-        &[("windlass-tool", "tokio-util"), ("windlass-tool", "tokio")],
         &[
-            "`windlass-tool` may not reach tokio",
+            ("windlass-contract", "tokio-util"),
+            ("windlass-contract", "tokio"),
+        ],
+        &[
+            "`windlass-contract` may not reach tokio",
             "`windlass-compile` may not reach tokio",
             "`windlass-import` may not reach tokio",
             "`windlass-driver` may not reach tokio",
@@ -139,7 +142,7 @@ fn a_crate_without_a_place_is_refused() {
         &members[1..members.len() - 1],
     )));
     assert_eq!(found.len(), 1, "{found:#?}");
-    assert!(found[0].to_string().contains("windlass-tool"));
+    assert!(found[0].to_string().contains("windlass-contract"));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock};
+use windlass_contract::id::ClientId;
 use windlass_store::{ENDED_CLIENTS_MAX, Store, StoreUnavailable};
-use windlass_tool::id::ClientId;
 
 pub(crate) struct EndedClients {
     store: Arc<dyn Store>,

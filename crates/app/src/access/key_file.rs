@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use windlass_contract::id::TenantId;
+use windlass_contract::json::hex;
+use windlass_contract::rights::Role;
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::ids::{self, NoRandomness};
-use windlass_tool::id::TenantId;
-use windlass_tool::json::hex;
-use windlass_tool::rights::Role;
-use windlass_tool::sensitive::Sensitive;
 
 const FILE_NAME: &str = "access_keys.json";
 const LOCK_NAME: &str = "access_keys.lock";

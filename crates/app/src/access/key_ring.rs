@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
+use windlass_contract::json::hex;
 use windlass_runtime::caller::{Proven, ProvenName, Validity};
 use windlass_runtime::ids;
-use windlass_tool::json::hex;
 
 /// How often it is looked whether the file has changed.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
@@ -163,7 +163,7 @@ impl Stamp {
 mod tests {
     use super::*;
     use crate::access::key_file::{KeyChange, NewKey};
-    use windlass_tool::id::TenantId;
+    use windlass_contract::id::TenantId;
 
     fn add(file: &KeyFile, name: &str, user: Option<&str>) -> Result<String, KeyFileError> {
         let key = NewKey {

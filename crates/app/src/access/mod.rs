@@ -26,9 +26,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tickets::{PageSessions, TicketOffice, TicketProblem};
 use windlass_config::{AuthKind, Config};
+use windlass_contract::kind::Mode;
 use windlass_runtime::caller::{Proven, Validity};
 use windlass_runtime::client_key::ClientKey;
-use windlass_tool::kind::Mode;
 
 /// The prefix of a ticket in `Sec-WebSocket-Protocol`.
 const TICKET_PROTOCOL: &str = "ticket.";

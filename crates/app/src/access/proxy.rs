@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use windlass_config::{AddressRange, Server};
+use windlass_contract::id::TenantId;
 use windlass_runtime::caller::{Proven, ProvenName, Validity};
-use windlass_tool::id::TenantId;
 
 pub(super) struct ProxyRule {
     header: HeaderName,

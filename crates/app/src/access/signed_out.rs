@@ -5,9 +5,9 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use windlass_contract::json::hex;
+use windlass_contract::private;
 use windlass_runtime::ids;
-use windlass_tool::json::hex;
-use windlass_tool::private;
 
 /// The file's name in the data folder. A line of its form is followed by one for each cookie: its digest, and until when it would
 /// have counted, in milliseconds since 1970.

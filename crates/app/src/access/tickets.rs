@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use windlass_config::Access;
+use windlass_contract::id::TenantId;
+use windlass_contract::kind::Mode;
+use windlass_contract::rights::Role;
 use windlass_runtime::caller::{Proven, ProvenName, Validity};
 use windlass_runtime::client_key::{ClientKey, Purpose};
 use windlass_runtime::ids::{self, NoRandomness};
-use windlass_tool::id::TenantId;
-use windlass_tool::kind::Mode;
-use windlass_tool::rights::Role;
 
 /// The prefix of every ticket.
 pub(crate) const TICKET_PREFIX: &str = "wlt_";

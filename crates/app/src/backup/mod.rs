@@ -15,11 +15,11 @@ use std::io;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use windlass_config::Config;
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::private;
 use windlass_runtime::audit::{self, Standing};
 use windlass_runtime::client_key::{self, ClientKey, ledger_key};
 use windlass_store::{DATABASE_FILE, LOCK_FILE, SqliteStore, check_database, copy_database};
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::private;
 
 /// The backup's folder for the files of an audit outside of the data folder.
 const AUDIT_OUTSIDE: &str = "audit-outside";

@@ -5,12 +5,12 @@ use super::conversation::{AnswerNames, Conversation, Message};
 use super::record::TurnRecord;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::json::hex;
 use windlass_runtime::text::ui_stream;
 use windlass_session::log_text::Said;
 use windlass_store::{
     ConversationRef, Entry, EntryNumber, NewEntry, QuestionNumber, Store, StoreUnavailable,
 };
-use windlass_tool::json::hex;
 
 /// Bytes of one answer that are kept.
 const KEPT_BYTES_MAX: usize = 192 * 1024;

@@ -6,13 +6,13 @@ use super::{ChatHost, ChatRefusal, unavailable};
 use crate::clock;
 use serde_json::json;
 use std::time::Duration;
+use windlass_contract::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::registry::Tool;
 use windlass_store::command::Command;
 use windlass_store::{
     ConversationRef, Effect, EffectState, Question, QuestionNumber, QuestionState,
 };
-use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::registry::Tool;
 
 /// How often it is looked whether an attempt has ended that nobody here waits for.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);

@@ -5,10 +5,10 @@ use super::owner::ConversationOwner;
 use super::{ChatHost, ChatRefusal, unavailable};
 use crate::users;
 use std::time::Duration;
+use windlass_contract::id::{CallNumber, ConversationId};
 use windlass_runtime::caller::Caller;
 use windlass_runtime::text::StopAnswer;
 use windlass_session::client::CancelOutcome;
-use windlass_tool::id::{CallNumber, ConversationId};
 
 /// How long a session may take to answer.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);

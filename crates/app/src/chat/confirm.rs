@@ -12,6 +12,12 @@ use crate::clock::UserZone;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::oneshot;
+use windlass_contract::envelope::{ToolResponse, rfc3339};
+use windlass_contract::error::ErrorType;
+use windlass_contract::id::{CallNumber, ConversationId};
+use windlass_contract::input::SentInput;
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_protocol::offer_json;
 use windlass_runtime::text::{
@@ -20,12 +26,6 @@ use windlass_runtime::text::{
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_store::{ConversationRef, NewEntry, Question, QuestionNumber, Token};
-use windlass_tool::envelope::{ToolResponse, rfc3339};
-use windlass_tool::error::ErrorType;
-use windlass_tool::id::{CallNumber, ConversationId};
-use windlass_tool::input::SentInput;
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 /// The user's answer to a question, and by what it is known when it comes again.
 pub(crate) struct GivenAnswer {

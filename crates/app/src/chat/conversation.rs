@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::id::CallNumber;
 use windlass_runtime::text::CallStopper;
 use windlass_session::model::HistoryEntry;
 use windlass_store::{ConversationRef, EntryNumber, QuestionNumber};
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::CallNumber;
 
 /// Turns of one conversation that can be heard again from memory, and their bytes.
 const RECORDS_MAX: usize = 8;
@@ -623,7 +623,7 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_tool::id::{ConversationId, TenantId, UserId};
+    use windlass_contract::id::{ConversationId, TenantId, UserId};
 
     fn conversation() -> Conversation {
         let reference = ConversationRef {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use windlass_config::Text;
+use windlass_contract::id::{ConversationId, TenantId, UserId};
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::text::Past;
@@ -16,7 +17,6 @@ use windlass_store::command::{Command, Reply};
 use windlass_store::{
     Batch, Beginner, ConversationRef, EntryNumber, PartyKind, Store, StoreUnavailable,
 };
-use windlass_tool::id::{ConversationId, TenantId, UserId};
 
 /// How often expired conversations are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);

@@ -6,6 +6,8 @@ use super::conversation::{Delivery, Message};
 use super::owner::ConversationOwner;
 use super::request::{ApprovalAnswer, RequestKind};
 use serde_json::{Value, json};
+use windlass_contract::id::{ClientId, UserId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::text::{Consent, TurnInput, UserInput};
 use windlass_session::client::MessageKey;
@@ -13,8 +15,6 @@ use windlass_store::{
     ConversationRef, Entry, EntryEvent, NewEntry, Question, QuestionNumber, Store,
     StoreUnavailable, Token,
 };
-use windlass_tool::id::{ClientId, UserId};
-use windlass_tool::sensitive::Sensitive;
 
 /// The approval request of a token, if the caller may answer it. A caller that may not learns nothing.
 pub(super) fn question_of(

@@ -3,15 +3,15 @@
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::error::ErrorType;
+use windlass_contract::id::{CallNumber, SessionId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::client::{Citation, Image, MessageKey};
 use windlass_session::log_text::{Said, TicketReply};
 use windlass_session::model::Role;
 use windlass_store::{Entry, EntryEvent, EntryNumber, Question, QuestionState};
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::error::ErrorType;
-use windlass_tool::id::{CallNumber, SessionId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 /// The text of an approval that no longer counts.
 const NOT_VALID: &str = "this approval is not valid, or not valid any more";

@@ -53,6 +53,11 @@ pub(crate) use standing::WantedRevocation;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use windlass_contract::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::handler::{Block, Capabilities};
+use windlass_contract::id::{ClientId, ConversationId, UserId};
+use windlass_contract::kind::Mode;
 use windlass_driver::Ledger;
 use windlass_provider::log::Image;
 use windlass_runtime::audit::Audit;
@@ -69,11 +74,6 @@ use windlass_session::limits::Limits;
 use windlass_session::model::Usage;
 use windlass_store::command::Command;
 use windlass_store::{Beginner, ConversationRef, Entry, NewEntry, StoreUnavailable};
-use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::handler::{Block, Capabilities};
-use windlass_tool::id::{ClientId, ConversationId, UserId};
-use windlass_tool::kind::Mode;
 
 /// How long a message waits for a turn that is being given up.
 const TURN_PATIENCE: Duration = Duration::from_secs(10);

@@ -2,9 +2,9 @@
 //! on every way into a conversation. Knows no session and no HTTP.
 
 use crate::users;
+use windlass_contract::id::{ClientId, ConversationId, TenantId, UserId};
 use windlass_runtime::caller::{Caller, is_proven_id};
 use windlass_store::{Conversation, ConversationRef};
-use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
 
 /// Stands for the owner of a conversation that every caller with its id may go on with. No client has this id.
 const ANYBODY: &str = "*";

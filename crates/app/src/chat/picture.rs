@@ -4,8 +4,8 @@
 use crate::body::BadRequest;
 use std::sync::Arc;
 use windlass_config::{Config, TextProvider};
+use windlass_contract::sensitive::Sensitive;
 use windlass_provider::log::Image;
-use windlass_tool::sensitive::Sensitive;
 
 /// The limits on the pictures of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
+use windlass_contract::json::hex;
+use windlass_contract::private;
+use windlass_contract::sensitive::Sensitive;
 use windlass_provider::log::Image;
 use windlass_runtime::ids;
 use windlass_runtime::text::SHOWN;
 use windlass_session::client::MessageKey;
 use windlass_store::{Entry, EntryEvent, NewEntry};
-use windlass_tool::json::hex;
-use windlass_tool::private;
-use windlass_tool::sensitive::Sensitive;
 
 /// The folder's name in the data folder.
 pub(crate) const FOLDER: &str = "pictures";

@@ -9,15 +9,15 @@ use super::{ChatHost, ChatRefusal, unavailable};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::id::{CallNumber, ConversationId, UserId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::caller::{Caller, is_proven_id};
 use windlass_store::command::{Command, OpenQuestion, Reply};
 use windlass_store::{
     Conversation, ConversationRef, EntryEvent, EntryNumber, QuestionNumber, Store,
     StoreUnavailable, Wanted,
 };
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::id::{CallNumber, ConversationId, UserId};
-use windlass_tool::sensitive::Sensitive;
 
 /// Entries that are read at once.
 const CHUNK: usize = 100;

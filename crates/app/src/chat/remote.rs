@@ -14,6 +14,12 @@ use crate::toolbox::ModeTools;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use tokio::sync::watch;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::condition::{Facts, Given};
+use windlass_contract::envelope::project;
+use windlass_contract::id::{CallNumber, ConversationId};
+use windlass_contract::kind::{Mode, Reach};
+use windlass_contract::registry::Tool;
 use windlass_provider::profile;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_key::{ClientKey, Purpose};
@@ -28,12 +34,6 @@ use windlass_store::{
     Beginner, Conversation, ConversationRef, EntryNumber, Epoch, Question, QuestionNumber,
     QuestionState,
 };
-use windlass_tool::arguments::Arguments;
-use windlass_tool::condition::{Facts, Given};
-use windlass_tool::envelope::project;
-use windlass_tool::id::{CallNumber, ConversationId};
-use windlass_tool::kind::{Mode, Reach};
-use windlass_tool::registry::Tool;
 
 /// The beginning of these conversations' ids.
 const PREFIX: &str = "mcp-";

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use windlass_contract::id::{ConversationId, TenantId};
 use windlass_store::{ConversationRef, Hash};
-use windlass_tool::id::{ConversationId, TenantId};
 
 /// The conversation of a key is named by it.
 type Place = (TenantId, ConversationId);
@@ -71,7 +71,7 @@ impl Drop for RunningKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_tool::id::UserId;
+    use windlass_contract::id::UserId;
 
     #[test]
     fn a_key_is_for_one_content_for_as_long_as_a_call_runs_under_it() {

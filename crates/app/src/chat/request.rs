@@ -7,15 +7,15 @@ use crate::body::BadRequest;
 use crate::clock::UserZone;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_contract::handler::Page;
+use windlass_contract::input::SentInput;
+use windlass_contract::json;
+use windlass_contract::sensitive::Sensitive;
 use windlass_provider::log::Image;
 use windlass_runtime::client_protocol::sent_input;
 use windlass_runtime::text::UserInput;
 use windlass_session::client::MessageKey;
 use windlass_session::model::{HistoryEntry, Role};
-use windlass_tool::handler::Page;
-use windlass_tool::input::SentInput;
-use windlass_tool::json;
-use windlass_tool::sensitive::Sensitive;
 
 /// Bytes of an id that a client gives.
 const ID_BYTES_MAX: usize = 128;

@@ -7,6 +7,11 @@ use crate::sessions::TextLease;
 use crate::toolbox::{ModeKit, ModeTools, Toolbox};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use windlass_contract::condition::{Facts, Given};
+use windlass_contract::handler::{Capabilities, Page};
+use windlass_contract::id::{CallNumber, ClientId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::rights::Rights;
 use windlass_provider::log::Image;
 use windlass_provider::profile;
 use windlass_runtime::caller::Validity;
@@ -18,11 +23,6 @@ use windlass_session::limits::Limits;
 use windlass_session::model::HistoryEntry;
 use windlass_session::session::SessionConfig;
 use windlass_store::{Beginner, ConversationRef, Epoch};
-use windlass_tool::condition::{Facts, Given};
-use windlass_tool::handler::{Capabilities, Page};
-use windlass_tool::id::{CallNumber, ClientId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::rights::Rights;
 
 /// A session whose instruction, declarations and rules are of one and the same tools, whatever other sessions are given since.
 pub(crate) struct HeldSession {

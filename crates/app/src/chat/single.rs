@@ -10,14 +10,14 @@ use crate::crowding;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::watch;
+use windlass_contract::id::{ClientId, ConversationId, TenantId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::rights::Rights;
 use windlass_runtime::caller::{Caller, Validity};
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_runtime::text::{Past, TurnEnd, TurnInput, TurnMemory, TurnSink, UserInput};
 use windlass_session::model::HistoryEntry;
 use windlass_store::Beginner;
-use windlass_tool::id::{ClientId, ConversationId, TenantId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::rights::Rights;
 
 /// A program's request for an answer.
 pub(crate) struct Completion<'a> {

@@ -8,14 +8,14 @@ use super::record::TurnWriter;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::oneshot;
+use windlass_contract::id::ClientId;
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::text::ui_stream::UiStream;
 use windlass_runtime::text::{Confirmed, FinishReason, TurnEnd, TurnSink};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_store::NewEntry;
-use windlass_tool::id::ClientId;
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 pub(super) struct ChatSink {
     pub(super) conversation: Arc<Conversation>,

@@ -4,14 +4,14 @@
 use super::owner::ConversationOwner;
 use super::{ChatHost, ChatRefusal, unavailable};
 use serde_json::Value;
+use windlass_contract::id::ConversationId;
+use windlass_contract::kind::Mode;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_protocol::standing_json;
 use windlass_session::RememberOffer;
 use windlass_session::client::because_of;
 use windlass_store::command::{Command, Reply};
 use windlass_store::{Conversation, Question, QuestionNumber, StandingApproval, StandingScope};
-use windlass_tool::id::ConversationId;
-use windlass_tool::kind::Mode;
 
 /// A standing approval that is to end.
 pub(crate) struct WantedRevocation {

@@ -6,11 +6,11 @@ use super::view::knows;
 use super::{ChatHost, ChatRefusal, unavailable};
 use crate::tasks::{cancel, task_json, whole_task_json};
 use serde_json::{Value, json};
+use windlass_contract::handler::TaskCancel;
+use windlass_contract::id::{ConversationId, EffectId, UserId};
 use windlass_runtime::caller::{Caller, is_proven_id};
 use windlass_store::command::Command;
 use windlass_store::{ConversationRef, Effect, EffectState, WantedTasks};
-use windlass_tool::handler::TaskCancel;
-use windlass_tool::id::{ConversationId, EffectId, UserId};
 
 /// The wanted page of the list of tasks.
 #[derive(Clone, Debug)]

@@ -5,12 +5,12 @@ use super::ChatHost;
 use crate::handovers::{HandoverDesk, Ticket};
 use std::sync::Arc;
 use tokio::sync::watch;
+use windlass_contract::id::{ClientId, SessionId};
+use windlass_contract::kind::Mode;
 use windlass_runtime::ids;
 use windlass_session::log_text::{Said, TicketReply};
 use windlass_store::command::{Command, NewLeg, Reply};
 use windlass_store::{Batch, ConversationRef, Epoch, LegRef, NewEntry, StoreUnavailable};
-use windlass_tool::id::{ClientId, SessionId};
-use windlass_tool::kind::Mode;
 
 /// How long the leg that says it could last; it is over in the same transaction.
 const LEG_MS: u64 = 60_000;

@@ -4,13 +4,13 @@ use super::owner::ConversationOwner;
 use super::standing::ToldWithRequest;
 use super::{ChatHost, ChatRefusal, unavailable};
 use serde_json::{Value, json};
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::id::{CallNumber, EffectId};
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_protocol::offer_json;
 use windlass_session::client::{input, warning};
 use windlass_store::command::OpenQuestion;
 use windlass_store::{ConversationRef, Effect, EffectState};
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::id::{CallNumber, EffectId};
 
 impl ChatHost {
     /// The state of an effect of one of the caller's conversations. For all other callers the effect does not exist.

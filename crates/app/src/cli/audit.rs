@@ -12,9 +12,9 @@ use crate::records;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use windlass_config::Config;
+use windlass_contract::template::escaped;
 use windlass_runtime::audit::{self, Checkpoint, Standing};
 use windlass_runtime::client_key::CheckpointKey;
-use windlass_tool::template::escaped;
 
 /// Bytes of a checkpoint; a longer file is none.
 const CHECKPOINT_BYTES_MAX: u64 = 4_096;

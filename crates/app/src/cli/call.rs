@@ -12,6 +12,13 @@ use serde_json::Value;
 use std::io::BufRead;
 use std::sync::{Arc, Mutex, PoisonError};
 use windlass_config::Config;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::condition::Facts;
+use windlass_contract::id::{CallNumber, ClientId, TenantId, UserId};
+use windlass_contract::json;
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::DESCRIBE_TOOL;
+use windlass_contract::rights::Rights;
 use windlass_driver::{DirectLedger, Ledger};
 use windlass_runtime::caller::is_proven_id;
 use windlass_runtime::client_key::{ledger_key, passing_ledger_key};
@@ -25,13 +32,6 @@ use windlass_session::event::SessionEvent;
 use windlass_session::model::IncomingCall;
 use windlass_session::session::SessionConfig;
 use windlass_store::{Epoch, MemoryStore, OpenError, SqliteStore, Store};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::condition::Facts;
-use windlass_tool::id::{CallNumber, ClientId, TenantId, UserId};
-use windlass_tool::json;
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::DESCRIBE_TOOL;
-use windlass_tool::rights::Rights;
 
 pub(super) fn run(arguments: &CallArguments, handlers: &Handlers) -> Result<(), Failure> {
     let parsed = parse(&arguments.arguments)?;

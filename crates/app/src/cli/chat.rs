@@ -16,17 +16,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::watch;
 use windlass_config::{TextProvider, TextProviderKind};
+use windlass_contract::characters::steers;
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::handler::Block;
+use windlass_contract::id::{CallNumber, ClientId, UserId};
+use windlass_contract::registry::Tool;
+use windlass_contract::rights::Rights;
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::text::{Consent, FinishReason, TurnEnd, TurnInput, TurnSink, UserInput};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode, is_replaced};
 use windlass_session::event::SessionEvent;
 use windlass_session::model::Role;
-use windlass_tool::characters::steers;
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::handler::Block;
-use windlass_tool::id::{CallNumber, ClientId, UserId};
-use windlass_tool::registry::Tool;
-use windlass_tool::rights::Rights;
-use windlass_tool::sensitive::Sensitive;
 
 /// The owner of the conversation.
 const USER: &str = "command-line";

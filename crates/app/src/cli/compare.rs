@@ -13,8 +13,8 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
-use windlass_tool::template::escaped;
-use windlass_tool::version::Version;
+use windlass_contract::template::escaped;
+use windlass_contract::version::Version;
 
 /// A server that does not answer in this time is not well.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -12,10 +12,10 @@ use crate::records::open_audit;
 use serde_json::json;
 use std::sync::Arc;
 use windlass_config::Config;
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::id::{ClientId, TenantId};
+use windlass_contract::template::escaped;
 use windlass_runtime::audit::Audit;
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::id::{ClientId, TenantId};
-use windlass_tool::template::escaped;
 
 pub(super) fn run(arguments: &ConnectionsArguments) -> Result<(), Failure> {
     match &arguments.command {

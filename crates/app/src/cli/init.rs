@@ -13,8 +13,8 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
 use windlass_compile::handler_file::{address_problem, arguments_of_address};
-use windlass_tool::id::ToolId;
-use windlass_tool::template::escaped;
+use windlass_contract::id::ToolId;
+use windlass_contract::template::escaped;
 
 /// Files that a folder may have before: they stay as they are.
 const KEPT: [&str; 2] = ["README.md", ".gitignore"];

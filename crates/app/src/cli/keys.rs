@@ -11,9 +11,9 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::printer::{Format, Printer};
 use serde_json::json;
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::rights::Role;
-use windlass_tool::template::escaped;
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::rights::Role;
+use windlass_contract::template::escaped;
 
 pub(super) fn run(arguments: &KeysArguments) -> Result<(), Failure> {
     match &arguments.command {

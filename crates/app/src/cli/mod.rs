@@ -39,9 +39,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use windlass_config::{Config, Environment, Flag, Loaded, LogLevel, Sources};
+use windlass_contract::id::ToolId;
+use windlass_contract::rights::Role;
 use windlass_runtime::transport::network::{Network, NetworkSettings};
-use windlass_tool::id::ToolId;
-use windlass_tool::rights::Role;
 
 /// The name of the program, where it does not say its own.
 const PROGRAM: &str = "windlass";

@@ -1,8 +1,8 @@
 //! The text that a user reads on a terminal before a call that needs consent runs, and which answer approves. Reads no input.
 
 use serde_json::Value;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::client::ConfirmationQuestion;
-use windlass_tool::sensitive::Sensitive;
 
 /// A line each: the warning, the call with the arguments that will run, and why the user is asked.
 pub(super) fn details(question: &ConfirmationQuestion) -> Vec<String> {

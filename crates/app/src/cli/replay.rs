@@ -15,14 +15,14 @@ use std::path::Path;
 use std::sync::Arc;
 use windlass_compile::artifact::Artifact;
 use windlass_config::Config;
+use windlass_contract::id::ToolId;
+use windlass_contract::registry::Registry;
+use windlass_contract::rollout::Rollout;
+use windlass_contract::template::escaped;
 use windlass_knowledge::KnowledgeBase;
 use windlass_session::journal::{Header, JOURNAL_VERSION, JournalStep, Line, Replay};
 use windlass_session::limits::LIMIT_MAX;
 use windlass_session::time::Timestamp;
-use windlass_tool::id::ToolId;
-use windlass_tool::registry::Registry;
-use windlass_tool::rollout::Rollout;
-use windlass_tool::template::escaped;
 
 /// Bytes of one line; windlass writes no longer one.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use windlass_config::{Config, LogLevel};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::SqliteStore;
-use windlass_tool::sensitive::Sensitive;
 
 /// The first key's name, and the user whom it speaks for.
 const OPERATOR: &str = "operator";

@@ -9,7 +9,7 @@ use crate::toolbox::{self, ARTIFACT_FILE, Handlers};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_config::Config;
-use windlass_tool::version::Version;
+use windlass_contract::version::Version;
 
 /// A tool as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use crate::clock;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, MutexGuard, PoisonError};
+use windlass_contract::handler::CONNECT_PATH;
+use windlass_contract::id::{ClientId, TenantId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::ids::{self, NoRandomness};
 use windlass_services::oauth::AuthorizationRequest;
-use windlass_tool::handler::CONNECT_PATH;
-use windlass_tool::id::{ClientId, TenantId};
-use windlass_tool::sensitive::Sensitive;
 
 /// The path to which authorization servers send users back, with the address of its connection for each: a response from one server is
 /// never given to another.

@@ -22,13 +22,13 @@ use tokens::TenantsConnections;
 pub(crate) use vault::{ConnectionId, Listed, VaultError};
 use vault::{Kept, Vault};
 use windlass_config::Config;
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::handler::Connections;
+use windlass_contract::id::{ClientId, TenantId, UserId};
 use windlass_runtime::audit::{Audit, ConnectionChange};
 use windlass_runtime::client_key::ConnectionsKey;
 use windlass_runtime::ids::NoRandomness;
 use windlass_services::oauth::OauthError;
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::handler::Connections;
-use windlass_tool::id::{ClientId, TenantId, UserId};
 
 /// All connections of a server.
 pub(crate) struct ConnectionDesk {

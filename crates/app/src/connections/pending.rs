@@ -3,7 +3,7 @@
 
 use super::vault::ConnectionId;
 use std::collections::BTreeMap;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// How long an authorization may be pending.
 pub(super) const PENDING_SECONDS: u64 = 600;
@@ -73,7 +73,7 @@ impl PendingAuthorizations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_tool::id::{ClientId, TenantId};
+    use windlass_contract::id::{ClientId, TenantId};
 
     fn authorization(owner: &str, expires_unix_ms: u64) -> PendingAuthorization {
         PendingAuthorization {

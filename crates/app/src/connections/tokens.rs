@@ -6,12 +6,12 @@ use super::vault::ConnectionId;
 use super::{ConnectionDesk, blocking};
 use crate::clock;
 use std::sync::Arc;
-use windlass_services::oauth::OauthError;
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CapabilityFuture, ConnectInvitation, ConnectionError, Connections, TokenRequest,
 };
-use windlass_tool::id::TenantId;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::TenantId;
+use windlass_contract::sensitive::Sensitive;
+use windlass_services::oauth::OauthError;
 
 /// After a failed refresh, waiting calls of the same connection do not ask the authorization server again at once.
 const PAUSE_MS: u64 = 2_000;

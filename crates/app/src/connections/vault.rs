@@ -7,12 +7,12 @@ use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use windlass_contract::id::{ClientId, TenantId};
+use windlass_contract::json::hex;
+use windlass_contract::private;
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::ids::NoRandomness;
 use windlass_services::oauth::Granted;
-use windlass_tool::id::{ClientId, TenantId};
-use windlass_tool::json::hex;
-use windlass_tool::private;
-use windlass_tool::sensitive::Sensitive;
 
 /// The folder in the data folder, and the ending of its files' names.
 const FOLDER: &str = "connections";

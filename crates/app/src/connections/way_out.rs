@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use windlass_contract::handler::Http;
 use windlass_runtime::fetch::{Endpoint, FetchLimits, Fetcher, Places, SystemResolver, WayOut};
 use windlass_services::oauth::Ways;
-use windlass_tool::handler::Http;
 
 pub(super) struct ServerWays {
     pub(super) limits: FetchLimits,

@@ -9,10 +9,10 @@ use windlass_calendar::PRIMARY;
 use windlass_config::{
     CalendarService, Config, ImageService, Name, SearchService, Secret, WebAddress,
 };
+use windlass_contract::handler::{AvailabilityRequest, CalendarError, CalendarRange};
+use windlass_contract::id::UserId;
 use windlass_services::images::{GeminiImages, OpenaiImages};
 use windlass_services::search::OpenaiSearch;
-use windlass_tool::handler::{AvailabilityRequest, CalendarError, CalendarRange};
-use windlass_tool::id::UserId;
 
 /// The plan for the service that makes pictures; `None` where there is no service.
 pub(super) fn images(config: &Config) -> Option<Plan> {

@@ -8,11 +8,11 @@ use crate::text_provider;
 use http::header::{AUTHORIZATION, DATE, HeaderName, HeaderValue};
 use std::time::{Duration, Instant};
 use windlass_config::{Config, EmbedderKind, Secret, TextProvider};
+use windlass_contract::sensitive::Sensitive;
 use windlass_knowledge::embed::Protocol;
 use windlass_provider::openai_realtime::address::BASE_URL as OPENAI_URL;
 use windlass_runtime::transport::http::{HttpClient, HttpError, HttpLimits, HttpResponse};
 use windlass_runtime::transport::websocket::ConnectError;
-use windlass_tool::sensitive::Sensitive;
 
 const GEMINI_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
 const GEMINI_VERSION: &str = "/v1beta";

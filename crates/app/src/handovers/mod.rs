@@ -20,10 +20,12 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use webhook::{Posted, Webhook, WebhookSettings};
 use windlass_config::Config;
-use windlass_tool::handler::{CapabilityFuture, Handover, HandoverError, Handovers, NewHandover};
-use windlass_tool::id::TenantId;
-use windlass_tool::private;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::handler::{
+    CapabilityFuture, Handover, HandoverError, Handovers, NewHandover,
+};
+use windlass_contract::id::TenantId;
+use windlass_contract::private;
+use windlass_contract::sensitive::Sensitive;
 
 /// The folder in the data folder, and the ending of its files' names.
 const FOLDER: &str = "handovers";
@@ -570,8 +572,8 @@ fn read(path: &Path, id: &str) -> Result<Ticket, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_tool::handler::Urgency;
-    use windlass_tool::id::{ConversationId, UserId};
+    use windlass_contract::handler::Urgency;
+    use windlass_contract::id::{ConversationId, UserId};
 
     fn desk(folder: &Path, tickets_max: usize) -> HandoverDesk {
         HandoverDesk {

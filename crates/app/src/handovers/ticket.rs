@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::handler::{Handover, NewHandover, Urgency};
-use windlass_tool::id::{ConversationId, TenantId, UserId};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::handler::{Handover, NewHandover, Urgency};
+use windlass_contract::id::{ConversationId, TenantId, UserId};
+use windlass_contract::sensitive::Sensitive;
 
 /// The version of the stored form.
 const VERSION: u32 = 1;

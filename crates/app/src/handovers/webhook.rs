@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_config::{Config, Secret, WebAddress};
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::handler::{Http, HttpRequest, IDEMPOTENCY_KEY, Redirects};
 use windlass_runtime::declared::SigningKey;
 use windlass_runtime::fetch::{Endpoint, FetchLimits, Fetcher, Places, SystemResolver, WayOut};
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::handler::{Http, HttpRequest, IDEMPOTENCY_KEY, Redirects};
 
 /// How long an answer is waited for, and bytes of it.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
+use windlass_contract::handler::{GetRequest, Knowledge, KnowledgeReader};
 use windlass_knowledge::{AssetPlace, asset};
-use windlass_tool::handler::{GetRequest, Knowledge, KnowledgeReader};
 
 /// A file and its content.
 pub(crate) struct AssetFile {

@@ -13,9 +13,9 @@ mod with_postgres {
     use crate::knowledge::{LiveKnowledge, Maker, Refresher};
     use std::time::{Duration, Instant};
     use tokio::task::JoinHandle;
+    use windlass_contract::sensitive::Sensitive;
     use windlass_knowledge::postgres::{PostgresBase, PostgresError, PostgresSettings};
     use windlass_knowledge::{KnowledgeBase, Observer, Progress};
-    use windlass_tool::sensitive::Sensitive;
 
     /// How often the database is asked for changes: a change shows within a second.
     const BETWEEN: Duration = Duration::from_millis(500);
@@ -126,8 +126,8 @@ mod without_postgres {
     use crate::failure::Failure;
     use crate::knowledge::KnowledgeChanges;
     use crate::knowledge::{LiveKnowledge, Maker, Refresher};
+    use windlass_contract::sensitive::Sensitive;
     use windlass_knowledge::{KnowledgeBase, Progress};
-    use windlass_tool::sensitive::Sensitive;
 
     fn refuse() -> Failure {
         Failure::Failed(

@@ -7,12 +7,12 @@ use arc_swap::ArcSwap;
 use std::sync::Arc;
 use windlass_compile::{Vocabularies, Vocabulary};
 use windlass_config::Config;
-use windlass_knowledge::{KnowledgeBase, Options, Stats};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CapabilityFuture, Facets, GetRequest, Knowledge, KnowledgeError, KnowledgeReader, Record,
     SearchAnswer, SearchRequest,
 };
-use windlass_tool::id::ToolId;
+use windlass_contract::id::ToolId;
+use windlass_knowledge::{KnowledgeBase, Options, Stats};
 
 pub(crate) enum LiveKnowledge {
     Memory(ArcSwap<KnowledgeBase>),

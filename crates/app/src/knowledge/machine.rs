@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 use tokio::runtime::Handle;
+use windlass_contract::handler::CapabilityFuture;
 use windlass_knowledge::Machine;
-use windlass_tool::handler::CapabilityFuture;
 
 pub(crate) struct TokioMachine(Handle);
 

@@ -23,11 +23,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use windlass_config::{Config, NamespaceReaders};
+use windlass_contract::id::UserId;
 use windlass_knowledge::{
     Access, DocumentReader, EmbedderPresence, Embedding, IngestLimits, IngestReport, KnowledgeBase,
     Observer, Options, Patience, Progress, Readers, Words,
 };
-use windlass_tool::id::UserId;
 
 /// The default of `folders.knowledge`.
 const USUAL_FOLDER: &str = "kb";

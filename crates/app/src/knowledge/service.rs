@@ -6,13 +6,13 @@ use http::{HeaderName, HeaderValue, header};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_config::Config;
+use windlass_contract::handler::CapabilityFuture;
+use windlass_contract::retry_after;
+use windlass_contract::sensitive::Sensitive;
 use windlass_knowledge::embed::{
     Embedder, HttpAnswer, HttpRequest, Protocol, RemoteModel, RemoteSettings, Transport,
 };
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
-use windlass_tool::handler::CapabilityFuture;
-use windlass_tool::retry_after;
-use windlass_tool::sensitive::Sensitive;
 
 /// Bytes of an answer: the numbers of the largest batch of the longest vectors fit in.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -14,12 +14,12 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tokio::sync::watch;
 use windlass_config::ApprovalPlace;
+use windlass_contract::envelope::project;
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::registry::Tool;
 use windlass_runtime::direct::RemoteAnswer;
 use windlass_store::command::OpenQuestion;
 use windlass_store::{ConversationRef, QuestionNumber};
-use windlass_tool::envelope::project;
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::registry::Tool;
 
 /// How often it is looked whether a person has answered on the page.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);

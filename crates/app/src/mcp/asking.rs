@@ -2,10 +2,10 @@
 //! page does. Knows no store and no socket.
 
 use serde_json::{Map, Value, json};
+use windlass_contract::characters::is_unsafe_to_show;
+use windlass_contract::kind::Mode;
 use windlass_session::client::{because, warning};
 use windlass_store::Question;
-use windlass_tool::characters::is_unsafe_to_show;
-use windlass_tool::kind::Mode;
 
 /// The name of the request among those that a result asks for.
 pub(super) const REQUEST: &str = "approval";

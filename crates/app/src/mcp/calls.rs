@@ -16,18 +16,18 @@ use base64_simd::STANDARD;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::content::ContentPart;
+use windlass_contract::envelope::Outcome;
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::handler::Capabilities;
+use windlass_contract::id::ConversationId;
+use windlass_contract::json::hex;
+use windlass_contract::kind::Reach;
+use windlass_contract::registry::{EXEMPT_FROM_EXTERNAL_CONTENT_RULE, Tool};
 use windlass_runtime::direct::{RemoteAnswer, RemoteEnd, TellProgress};
 use windlass_runtime::ids;
 use windlass_store::QuestionNumber;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::content::ContentPart;
-use windlass_tool::envelope::Outcome;
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::handler::Capabilities;
-use windlass_tool::id::ConversationId;
-use windlass_tool::json::hex;
-use windlass_tool::kind::Reach;
-use windlass_tool::registry::{EXEMPT_FROM_EXTERNAL_CONTENT_RULE, Tool};
 
 /// Tools about a conversation. Another program has none.
 const OF_CONVERSATIONS: [&str; 3] = ["describe_tool", "get_context", "query_tool_memory"];

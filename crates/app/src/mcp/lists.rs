@@ -6,10 +6,10 @@ use super::reply::{Failure, Revision, members};
 use super::{McpHost, Peer};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use windlass_contract::handler::{GetRequest, Knowledge, KnowledgeError, KnowledgeReader, Record};
+use windlass_contract::kind::Reach;
+use windlass_contract::registry::Tool;
 use windlass_runtime::caller::Caller;
-use windlass_tool::handler::{GetRequest, Knowledge, KnowledgeError, KnowledgeReader, Record};
-use windlass_tool::kind::Reach;
-use windlass_tool::registry::Tool;
 
 /// The prefix of the records' addresses.
 const RECORDS: &str = "windlass://kb/";

@@ -3,7 +3,7 @@
 
 use super::reply::{Failure, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
 use serde_json::{Map, Value};
-use windlass_tool::json;
+use windlass_contract::json;
 
 /// The revision without sessions.
 pub(crate) const STATELESS: &str = "2026-07-28";

@@ -26,10 +26,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use windlass_config::{ApprovalPlace, Config};
+use windlass_contract::id::ClientId;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_key::ClientKey;
 use windlass_store::Beginner;
-use windlass_tool::id::ClientId;
 
 /// Where people approve calls, below the server's own address.
 pub(crate) const APPROVALS: &str = "/mcp/approvals/";

@@ -3,12 +3,12 @@
 
 use super::message::RequestId;
 use serde_json::{Map, Value, json};
+use windlass_contract::envelope::{Outcome, ProjectionBody, ToolResponse};
+use windlass_contract::error::CallError;
+use windlass_contract::kind::Reach;
+use windlass_contract::registry::Tool;
+use windlass_contract::validate::Validator;
 use windlass_runtime::direct::RemoteAnswer;
-use windlass_tool::envelope::{Outcome, ProjectionBody, ToolResponse};
-use windlass_tool::error::CallError;
-use windlass_tool::kind::Reach;
-use windlass_tool::registry::Tool;
-use windlass_tool::validate::Validator;
 
 pub(crate) const PARSE_ERROR: i32 = -32700;
 pub(crate) const INVALID_REQUEST: i32 = -32600;

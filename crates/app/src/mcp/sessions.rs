@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
+use windlass_contract::id::{ClientId, TenantId};
 use windlass_runtime::caller::Caller;
 use windlass_runtime::ids::{self, NoRandomness};
-use windlass_tool::id::{ClientId, TenantId};
 
 /// Requests of one client that may be open at a time.
 const OPEN_MAX: usize = 256;

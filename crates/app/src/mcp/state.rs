@@ -3,13 +3,13 @@
 
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::id::ConversationId;
+use windlass_contract::json::{canonical, hex};
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_key::{ClientKey, Purpose};
 use windlass_runtime::ids;
 use windlass_store::QuestionNumber;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::id::ConversationId;
-use windlass_tool::json::{canonical, hex};
 
 /// Bytes of one; longer ones are not looked at.
 const BYTES_MAX: usize = 1_024;
@@ -99,7 +99,7 @@ fn signed(caller: &Caller, call: &str, shown: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_tool::id::ClientId;
+    use windlass_contract::id::ClientId;
 
     #[test]
     fn a_state_counts_for_its_caller_and_its_call_until_its_time() {

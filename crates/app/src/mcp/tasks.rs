@@ -9,11 +9,11 @@ use super::{McpHost, Peer};
 use crate::chat::{ChatRefusal, request};
 use crate::clock;
 use serde_json::{Map, Value, json};
+use windlass_contract::envelope::{ToolResponse, project, rfc3339};
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::id::EffectId;
 use windlass_runtime::direct::RemoteAnswer;
 use windlass_store::{ConversationRef, Effect, EffectState, Task};
-use windlass_tool::envelope::{ToolResponse, project, rfc3339};
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::EffectId;
 
 /// Milliseconds between two looks at a task: a tenth of its age, within these.
 const POLL_MS: std::ops::RangeInclusive<u64> = 1_000..=30_000;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use windlass_compile::artifact::{Script, ScriptLoader};
 use windlass_config::Config;
+use windlass_contract::handler::{Handler, Numbers};
 use windlass_runtime::worker::{
     ServedTool, Worker, WorkerLimits, WorkerOptions, WorkerProgram, WorkerRequest,
 };
-use windlass_tool::handler::{Handler, Numbers};
 
 /// How long a script may go on after its caller has left. An engine that can stop it stops it sooner.
 const STUCK_AFTER: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use crate::handovers::pause_after;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_tool::id::EffectId;
+use windlass_contract::id::EffectId;
 
 /// Ends of one round. The next round goes on after them, and begins anew after the last end.
 pub(super) const LOOKED_AT_MAX: usize = 256;

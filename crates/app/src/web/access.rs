@@ -19,10 +19,10 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::kind::Mode;
+use windlass_contract::rights::Role;
 use windlass_session::client::ErrorCode;
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::kind::Mode;
-use windlass_tool::rights::Role;
 
 /// Bytes of a body here.
 const BODY_BYTES_MAX: usize = 64 * 1024;

@@ -11,8 +11,8 @@ use axum::extract::{Path as PathOf, Request, State as Extract};
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use std::sync::Arc;
-use windlass_tool::handler::KnowledgeReader;
-use windlass_tool::id::UserId;
+use windlass_contract::handler::KnowledgeReader;
+use windlass_contract::id::UserId;
 
 /// A longer file is not for a page beside a conversation.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;

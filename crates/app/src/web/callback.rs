@@ -15,6 +15,12 @@ use serde_json::json;
 use std::fmt::Display;
 use std::sync::Arc;
 use tokio::task::JoinError;
+use windlass_contract::handler::{Callback, CallbackRefused, HandlerResult, may_hold_pictures};
+use windlass_contract::id::{ClientId, EffectId};
+use windlass_contract::intent::Intent;
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::{Registry, Tool};
+use windlass_contract::rights::Rights;
 use windlass_runtime::intent_log::tell_apart;
 use windlass_runtime::result_pictures::keep_pictures;
 use windlass_runtime::shares::{Held, Party};
@@ -23,12 +29,6 @@ use windlass_runtime::text::Past;
 use windlass_session::{CallbackFacts, called_back, keeps_values};
 use windlass_store::command::{Command, Reply};
 use windlass_store::{Batch, ConversationRef, Effect, EffectState};
-use windlass_tool::handler::{Callback, CallbackRefused, HandlerResult, may_hold_pictures};
-use windlass_tool::id::{ClientId, EffectId};
-use windlass_tool::intent::Intent;
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::{Registry, Tool};
-use windlass_tool::rights::Rights;
 
 /// The names of Standard Webhooks.
 const SIGNATURE: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];

@@ -9,9 +9,9 @@ use http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
+use windlass_contract::id::CallNumber;
 use windlass_runtime::client_protocol::NO_CALL_ID;
 use windlass_session::client::{CancelOutcome, ErrorCode};
-use windlass_tool::id::CallNumber;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -25,6 +25,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
+use windlass_contract::error::ErrorType;
+use windlass_contract::handler::Block;
+use windlass_contract::id::ConversationId;
+use windlass_contract::json::hex;
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::client_protocol::sent_input;
 use windlass_runtime::ids;
@@ -32,11 +37,6 @@ use windlass_runtime::metrics::Metrics;
 use windlass_runtime::shares::{Exceeded, Held, Holding, Standing, Used};
 use windlass_runtime::text::{TurnMemory, ui_stream};
 use windlass_session::client::ErrorCode;
-use windlass_tool::error::ErrorType;
-use windlass_tool::handler::Block;
-use windlass_tool::id::ConversationId;
-use windlass_tool::json::hex;
-use windlass_tool::sensitive::Sensitive;
 
 /// The conversation, for clients that let the server choose its id.
 const CONVERSATION_HEADER: HeaderName = HeaderName::from_static("x-windlass-conversation");

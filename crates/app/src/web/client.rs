@@ -8,11 +8,11 @@ use http::header::{HeaderName, ORIGIN, SEC_WEBSOCKET_PROTOCOL, SET_COOKIE};
 use http::request::Parts;
 use http::{Extensions, HeaderMap, HeaderValue};
 use std::net::IpAddr;
+use windlass_contract::id::ClientId;
 use windlass_runtime::caller::{Acquaintance, Caller};
 use windlass_runtime::ids::NoRandomness;
 use windlass_runtime::shares::{Party, Standing};
 use windlass_store::StoreUnavailable;
-use windlass_tool::id::ClientId;
 
 const COOKIE_NAME: &str = "windlass_client";
 /// The same text, for clients without cookies: the server's answer has it, and the client sends it back.

@@ -25,6 +25,9 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use windlass_contract::id::{ClientId, ConversationId};
+use windlass_contract::json::hex;
+use windlass_contract::sensitive::Sensitive;
 use windlass_provider::log::Image;
 use windlass_runtime::caller::{Acquaintance, Caller};
 use windlass_runtime::ids;
@@ -36,9 +39,6 @@ use windlass_runtime::text::completions::{
 use windlass_runtime::text::ui_stream::Outlet;
 use windlass_session::client::ErrorCode;
 use windlass_session::model::{HistoryEntry, Role};
-use windlass_tool::id::{ClientId, ConversationId};
-use windlass_tool::json::hex;
-use windlass_tool::sensitive::Sensitive;
 
 #[derive(Deserialize)]
 struct Wanted {

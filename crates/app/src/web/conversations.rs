@@ -14,8 +14,8 @@ use http::{HeaderValue, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
+use windlass_contract::id::ConversationId;
 use windlass_store::EntryNumber;
-use windlass_tool::id::ConversationId;
 
 /// Conversations of a list, and messages of a page: where the client says nothing, and at most.
 const LISTED: usize = 20;

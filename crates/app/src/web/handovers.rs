@@ -15,10 +15,10 @@ use http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::id::TenantId;
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::caller::ProvenName;
 use windlass_runtime::shares::{Held, Party};
-use windlass_tool::id::TenantId;
-use windlass_tool::sensitive::Sensitive;
 
 /// Tickets of one list.
 const LISTED_MAX: usize = 200;

@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
-use windlass_tool::id::EffectId;
+use windlass_contract::id::EffectId;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]

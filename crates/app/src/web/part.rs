@@ -3,7 +3,7 @@
 use crate::chat::request;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use windlass_tool::id::ConversationId;
+use windlass_contract::id::ConversationId;
 
 /// A part that a client names.
 pub(super) struct NamedPart<I> {

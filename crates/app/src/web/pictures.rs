@@ -12,7 +12,7 @@ use axum::extract::{Path, Request, State as Extract};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use std::sync::Arc;
-use windlass_tool::handler::picture_type;
+use windlass_contract::handler::picture_type;
 
 /// The longest picture that is kept, in bytes.
 const BYTES_MAX: usize = 64 * 1024 * 1024;

@@ -12,8 +12,8 @@ use http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
-use windlass_tool::handler::TaskCancel;
-use windlass_tool::id::{ConversationId, EffectId};
+use windlass_contract::handler::TaskCancel;
+use windlass_contract::id::{ConversationId, EffectId};
 
 /// Tasks of a list: the usual number, and the most.
 const LISTED: usize = 20;

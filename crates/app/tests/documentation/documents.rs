@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use windlass_tool::json;
+use windlass_contract::json;
 
 /// The project's folder.
 pub(crate) fn root() -> PathBuf {

@@ -4,6 +4,11 @@ use crate::documents::{Block, blocks_in, code, rows};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
+use windlass_contract::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::id::{CallNumber, SessionId, ToolId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::client_protocol::{ServerMessage, of_question, of_update, parse};
 use windlass_session::RememberOffer;
 use windlass_session::client::{
@@ -12,11 +17,6 @@ use windlass_session::client::{
 use windlass_session::model::{Role, TranscriptEntry};
 use windlass_session::time::Timestamp;
 use windlass_store::{QuestionNumber, StandingApproval, StandingScope};
-use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::{CallNumber, SessionId, ToolId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 const DOCUMENT: &str = "docs/voice-protocol.md";
 

@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fs;
 use toml::Table;
+use windlass_contract::error::ErrorType;
+use windlass_contract::kind::Mode;
 use windlass_provider::profile;
 use windlass_session::limits::Limits;
-use windlass_tool::error::ErrorType;
-use windlass_tool::kind::Mode;
 
 const POLICIES: &str = "docs/policies.md";
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use windlass_compile::handler_file::Permissions;
 use windlass_compile::{Source, compile};
-use windlass_tool::id::ToolId;
+use windlass_contract::id::ToolId;
 
 /// The id of a block that is a whole `schema.json`.
 fn tool_id(block: &Block) -> Option<ToolId> {
@@ -34,7 +34,7 @@ fn every_schema_of_a_tool_in_a_document_compiles() {
                 builtin: &BTreeMap::from([(id, None)]),
                 build_timestamp: "2026-11-20T12:00:00Z",
                 vocabularies: &BTreeMap::new(),
-                values: windlass_tool::condition::Values::none(),
+                values: windlass_contract::condition::Values::none(),
                 permissions: &Permissions::default(),
                 judge: None,
             });

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use windlass_app::server::{Setup, start};
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
 
 /// Returns what it was given; a card that is long, many times over.
 struct Mirror;

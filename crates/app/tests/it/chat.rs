@@ -12,8 +12,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_app::server::{Handlers, Server, Setup, start};
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
 
 pub(crate) struct Chat {
     pub(crate) address: String,

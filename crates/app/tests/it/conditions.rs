@@ -13,8 +13,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use windlass_app::server::{Setup, start};
-use windlass_tool::condition::LocalClock;
-use windlass_tool::id::ToolId;
+use windlass_contract::condition::LocalClock;
+use windlass_contract::id::ToolId;
 
 const OFFERED: &str = "context.user.isAuthenticated && config.region === 'north'";
 const ASKED: &str = "args.what == 'two' || !('staff' in roles)";

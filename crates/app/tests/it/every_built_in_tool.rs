@@ -14,7 +14,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::thread;
-use windlass_tool::handler::Placement;
+use windlass_contract::handler::Placement;
 
 struct Row {
     tool: &'static str,

@@ -18,17 +18,17 @@ use tokio::net::{TcpListener, TcpStream};
 use windlass_compile::artifact::Loaders;
 use windlass_compile::handler_file::{BoundSecret, Permissions};
 use windlass_compile::{Source, compile};
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Execution, Failure, Handler, Invocation, Success};
+use windlass_contract::id::{ClientId, ToolId};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
 use windlass_runtime::declared::DeclaredHandlers;
 use windlass_runtime::direct::{DirectRequest, DirectSession, call_asking};
 use windlass_runtime::fetch::SystemResolver;
 use windlass_runtime::worker::WorkerLimits;
 use windlass_session::model::IncomingCall;
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Failure, Handler, Invocation, Success};
-use windlass_tool::id::{ClientId, ToolId};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -297,7 +297,7 @@ impl Backend {
             builtin: &BTreeMap::from([(id.clone(), None)]),
             build_timestamp: "2026-11-20T12:00:00Z",
             vocabularies: &BTreeMap::new(),
-            values: windlass_tool::condition::Values::none(),
+            values: windlass_contract::condition::Values::none(),
             permissions: &Permissions {
                 processes: true,
                 secrets: BTreeMap::from([("HOOK".to_owned(), hosts.clone())]),

@@ -13,8 +13,8 @@ use std::net::TcpStream;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use windlass_app::server::{self, Server, Setup};
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
 
 /// A server with the tool `change`, which writes down what it has changed.
 pub(crate) struct Scene {

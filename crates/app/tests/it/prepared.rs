@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 use windlass_app::server::{Setup, start};
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
 
 /// How long what must come may take; only a broken server takes that long.
 const PATIENCE: Duration = Duration::from_secs(60);

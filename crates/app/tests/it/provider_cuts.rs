@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use windlass_app::server::{Setup, start};
-use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success};
-use windlass_tool::id::ToolId;
+use windlass_contract::handler::{Execution, Handler, Invocation, Placement, Success};
+use windlass_contract::id::ToolId;
 
 /// Counts how often something outside is asked for, and takes its time over it.
 #[derive(Default)]

@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_app::server::{Handlers, Server, Setup, start};
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
 
 async fn serve(data: &Path, keys: &[(&'static str, &str)], handlers: Handlers) -> (Server, String) {
     let setup = Setup {

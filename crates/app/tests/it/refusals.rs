@@ -11,8 +11,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
 use windlass_app::server::{Server, Setup, start};
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
 
 const USER_HEADER: &str = "X-Test-User";
 /// A token that nobody was given.

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use windlass_app::server::Handlers;
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
 
 /// How often the tool `archive` has run.
 struct Filing(Arc<AtomicUsize>);

@@ -11,9 +11,9 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Failure, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Execution, Failure, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
 
 /// Changes something once it may, and counts how often it did.
 struct Change {

@@ -3,8 +3,8 @@
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;
-use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success};
-use windlass_tool::id::ToolId;
+use windlass_contract::handler::{Execution, Handler, Invocation, Placement, Success};
+use windlass_contract::id::ToolId;
 
 struct NeverReturns;
 

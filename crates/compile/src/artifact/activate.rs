@@ -7,17 +7,17 @@ use crate::problem::Report;
 use crate::program::ProgramFile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use windlass_tool::envelope::{self, RESPONSE_VERSION, RESPONSE_VERSION_BEFORE};
-use windlass_tool::handler::Handler;
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::{Category, Mode, SideEffects};
-use windlass_tool::reference::argument_of;
-use windlass_tool::registry::{Registry, Tool};
-use windlass_tool::rollout::{Choice, Rollout, RolloutFlaw, Rollouts};
-use windlass_tool::tightening::Tightening;
-use windlass_tool::validate::Validator;
-use windlass_tool::version::Version;
-use windlass_tool::wording::nearest;
+use windlass_contract::envelope::{self, RESPONSE_VERSION, RESPONSE_VERSION_BEFORE};
+use windlass_contract::handler::Handler;
+use windlass_contract::id::ToolId;
+use windlass_contract::kind::{Category, Mode, SideEffects};
+use windlass_contract::reference::argument_of;
+use windlass_contract::registry::{Registry, Tool};
+use windlass_contract::rollout::{Choice, Rollout, RolloutFlaw, Rollouts};
+use windlass_contract::tightening::Tightening;
+use windlass_contract::validate::Validator;
+use windlass_contract::version::Version;
+use windlass_contract::wording::nearest;
 
 /// Makes handlers of `handler.js` files.
 pub trait ScriptLoader {

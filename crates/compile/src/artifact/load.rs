@@ -13,7 +13,7 @@ use std::fmt;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
-use windlass_tool::id::ToolId;
+use windlass_contract::id::ToolId;
 
 /// The most bytes of an artifact: enough for 512 tools at the limit of their schemas and guides.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;

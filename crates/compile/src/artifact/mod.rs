@@ -23,14 +23,14 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::effect_key::KeySpec;
-use windlass_tool::id::ToolId;
-use windlass_tool::json;
-use windlass_tool::kind::SideEffects;
-use windlass_tool::reference::argument_of;
-use windlass_tool::registry::{Declarations, STEERING_TOOLS};
-use windlass_tool::version::Version;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::effect_key::KeySpec;
+use windlass_contract::id::ToolId;
+use windlass_contract::json;
+use windlass_contract::kind::SideEffects;
+use windlass_contract::reference::argument_of;
+use windlass_contract::registry::{Declarations, STEERING_TOOLS};
+use windlass_contract::version::Version;
 
 /// The version of the artifact's own form.
 const SCHEMA_VERSION: &str = "1.0.0";

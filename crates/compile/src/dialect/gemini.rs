@@ -12,7 +12,7 @@ use super::kinds::{
 use crate::manifest::schema::is_keyword;
 use merge::{is_null_alone, narrow_kinds, without};
 use serde_json::{Map, Number, Value, json};
-use windlass_tool::wording::pointer;
+use windlass_contract::wording::pointer;
 
 /// Keywords with the same meaning in both.
 const SAME: [&str; 11] = [
@@ -484,7 +484,7 @@ fn is_parameter_name(name: &str) -> bool {
 
 fn number(float: f64) -> Option<Number> {
     let number = Number::from_f64(float)?;
-    Some(windlass_tool::number::integer(&number).map_or(number, Number::from))
+    Some(windlass_contract::number::integer(&number).map_or(number, Number::from))
 }
 
 fn first_example(object: &Map<String, Value>) -> Option<&Value> {

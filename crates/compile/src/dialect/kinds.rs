@@ -55,7 +55,7 @@ pub(super) fn is_of_kind(value: &Value, kind: &str) -> bool {
         Value::Null => kind == "null",
         Value::Bool(_) => kind == "boolean",
         Value::Number(number) => {
-            kind == "number" || (kind == "integer" && windlass_tool::number::is_whole(number))
+            kind == "number" || (kind == "integer" && windlass_contract::number::is_whole(number))
         }
         Value::String(_) => kind == "string",
         Value::Array(_) => kind == "array",

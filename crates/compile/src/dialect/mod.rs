@@ -10,8 +10,8 @@ use crate::problem::{NOTHING_TO_DO, Report, Severity};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
-use windlass_tool::json;
-use windlass_tool::registry::Declarations;
+use windlass_contract::json;
+use windlass_contract::registry::Declarations;
 
 /// Facts that a provider's schema cannot say, grouped by subject so that a tool's notes stay readable.
 #[derive(Debug, Default)]

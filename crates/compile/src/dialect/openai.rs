@@ -3,8 +3,8 @@
 
 use super::Notes;
 use serde_json::{Map, Value, json};
-use windlass_tool::reference;
-use windlass_tool::wording::pointer;
+use windlass_contract::reference;
+use windlass_contract::wording::pointer;
 
 const REFUSED_AT_THE_ROOT: [&str; 5] = ["allOf", "anyOf", "enum", "not", "oneOf"];
 

@@ -2,11 +2,11 @@
 
 use super::{DeclaredError, HttpTemplate};
 use serde_json::Value;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     FetchError, Finding, HandlerResult, HttpAnswer, Loss, Mended, Report, Success, mend,
 };
-use windlass_tool::retry_after;
+use windlass_contract::retry_after;
 
 /// The most characters of a service's own message about an error.
 const WORDS_CHARACTERS_MAX: usize = 300;

@@ -6,8 +6,8 @@ use super::read::HandlerFileReader;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::fmt;
-use windlass_tool::json;
-use windlass_tool::wording::brief;
+use windlass_contract::json;
+use windlass_contract::wording::brief;
 
 const MCP: [&str; 6] = [
     "kind",

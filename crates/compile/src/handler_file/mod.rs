@@ -18,9 +18,9 @@ pub use request::{Filling, Rendered, Unrenderable};
 
 use std::collections::{BTreeMap, BTreeSet};
 use template::{BodyTemplate, NamedTemplate, Template};
-use windlass_tool::error::FailureKind;
-use windlass_tool::number::Numbers;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::error::FailureKind;
+use windlass_contract::number::Numbers;
+use windlass_contract::sensitive::Sensitive;
 
 /// The content of a `handler.json`.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
-use windlass_tool::json;
+use windlass_contract::json;
 
 /// The form in which an answer is cut into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

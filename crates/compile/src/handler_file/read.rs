@@ -13,11 +13,11 @@ use crate::problem::{Report, Severity};
 use crate::published;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use windlass_tool::error::FailureKind;
-use windlass_tool::json;
-use windlass_tool::number::Numbers;
-use windlass_tool::reference;
-use windlass_tool::wording::{brief, kind_of, nearest, pointer};
+use windlass_contract::error::FailureKind;
+use windlass_contract::json;
+use windlass_contract::number::Numbers;
+use windlass_contract::reference;
+use windlass_contract::wording::{brief, kind_of, nearest, pointer};
 
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 const REQUEST: [&str; 8] = [

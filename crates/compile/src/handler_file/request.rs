@@ -8,8 +8,8 @@ use super::template::{
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::StateValues;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::handler::StateValues;
 
 /// The values for the places of a template.
 #[derive(Clone, Copy)]

@@ -1,7 +1,7 @@
 //! Texts with places for arguments, secrets and an effect's names in them. Knows no request.
 
 use serde_json::{Map, Value};
-use windlass_tool::reference;
+use windlass_contract::reference;
 
 /// One piece of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,9 +3,11 @@
 use super::Readable;
 use crate::problem::{NOTHING_TO_DO, Report, Severity};
 use serde_json::Value;
-use windlass_tool::condition::{ArgumentsOf, Condition, Constant, Flaw, Purpose, Scope, Values};
-use windlass_tool::kind::Mode;
-use windlass_tool::wording::brief;
+use windlass_contract::condition::{
+    ArgumentsOf, Condition, Constant, Flaw, Purpose, Scope, Values,
+};
+use windlass_contract::kind::Mode;
+use windlass_contract::wording::brief;
 
 /// Both modes, for a tool that names none.
 const MODES: [Mode; 2] = [Mode::Text, Mode::Voice];

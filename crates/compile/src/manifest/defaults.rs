@@ -5,9 +5,9 @@ use super::Readable;
 use crate::problem::Report;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::{Category, Mode, SideEffects};
-use windlass_tool::wording::brief;
+use windlass_contract::id::ToolId;
+use windlass_contract::kind::{Category, Mode, SideEffects};
+use windlass_contract::wording::brief;
 
 const VERSION: &str = "1.0.0";
 /// Milliseconds.

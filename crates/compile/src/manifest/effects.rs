@@ -5,11 +5,11 @@ use super::Readable;
 use crate::problem::{Report, Severity};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
-use windlass_tool::kind::SideEffects;
-use windlass_tool::reference;
-use windlass_tool::reference::unescaped;
-use windlass_tool::registry::STEERING_TOOLS;
-use windlass_tool::wording::{brief, nearest, pointer};
+use windlass_contract::kind::SideEffects;
+use windlass_contract::reference;
+use windlass_contract::reference::unescaped;
+use windlass_contract::registry::STEERING_TOOLS;
+use windlass_contract::wording::{brief, nearest, pointer};
 
 /// The deepest nesting of schemas that is followed: a schema that refers to itself has no end.
 const DEPTH_MAX: usize = 64;

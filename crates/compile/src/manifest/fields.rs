@@ -8,15 +8,15 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use windlass_tool::condition::{Availability, Condition, ConsentCondition, Purpose};
-use windlass_tool::handler::is_state_key;
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::{Mode, RateLimit};
-use windlass_tool::reference;
-use windlass_tool::remember::{ARGUMENTS_MAX, MINUTES_MAX, Remember};
-use windlass_tool::rights::Permissions;
-use windlass_tool::version::is_version;
-use windlass_tool::wording::{brief, kind_of, pointer};
+use windlass_contract::condition::{Availability, Condition, ConsentCondition, Purpose};
+use windlass_contract::handler::is_state_key;
+use windlass_contract::id::ToolId;
+use windlass_contract::kind::{Mode, RateLimit};
+use windlass_contract::reference;
+use windlass_contract::remember::{ARGUMENTS_MAX, MINUTES_MAX, Remember};
+use windlass_contract::rights::Permissions;
+use windlass_contract::version::is_version;
+use windlass_contract::wording::{brief, kind_of, pointer};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {

@@ -17,15 +17,15 @@ use fields::{Fields, Presence};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use windlass_tool::condition::{Availability, ConsentCondition};
-use windlass_tool::id::ToolId;
-use windlass_tool::json;
-use windlass_tool::kind::{
+use windlass_contract::condition::{Availability, ConsentCondition};
+use windlass_contract::id::ToolId;
+use windlass_contract::json;
+use windlass_contract::kind::{
     Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
 };
-use windlass_tool::remember::Remember;
-use windlass_tool::rights::Permissions;
-use windlass_tool::wording::{brief, kind_of, nearest, pointer};
+use windlass_contract::remember::Remember;
+use windlass_contract::rights::Permissions;
+use windlass_contract::wording::{brief, kind_of, nearest, pointer};
 
 /// The content of `schema.json`, with the defaults of missing fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! The patterns of one schema: whether each can be used, and how large they become together. Knows no place in a file.
 
 use std::collections::BTreeMap;
-use windlass_tool::validate::{self, BadPattern};
+use windlass_contract::validate::{self, BadPattern};
 
 /// The most bytes of all patterns of a schema after compilation. Compiling takes about 12 ms for each MiB, and the first call of a tool
 /// waits for it, too.

@@ -5,9 +5,9 @@ use super::effects::{is_declared, is_required, segments_of};
 use crate::problem::Report;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
-use windlass_tool::reference;
-use windlass_tool::reference::argument_of;
-use windlass_tool::wording::{brief, nearest, pointer};
+use windlass_contract::reference;
+use windlass_contract::reference::argument_of;
+use windlass_contract::wording::{brief, nearest, pointer};
 
 /// Checks each rule whose fields could be read.
 pub(super) fn check(manifest: &Readable, report: &mut Report<'_>) {

@@ -3,12 +3,12 @@
 use super::{Readable, TIMEOUT_CURE, effects};
 use crate::problem::{Report, Severity};
 use serde_json::{Map, Value, json};
-use windlass_tool::kind::{Behavior, Category, OnInterrupt, SideEffects};
-use windlass_tool::reference;
-use windlass_tool::registry::EXEMPT_FROM_EXTERNAL_CONTENT_RULE;
-use windlass_tool::template;
-use windlass_tool::validate::Validator;
-use windlass_tool::wording::{brief, pointer};
+use windlass_contract::kind::{Behavior, Category, OnInterrupt, SideEffects};
+use windlass_contract::reference;
+use windlass_contract::registry::EXEMPT_FROM_EXTERNAL_CONTENT_RULE;
+use windlass_contract::template;
+use windlass_contract::validate::Validator;
+use windlass_contract::wording::{brief, pointer};
 
 /// The limits of `top_k`, voice first: the runtime's default budgets. Arguments of a run always satisfy the schema, so the schema has to
 /// allow each limit.

@@ -4,9 +4,11 @@
 use super::patterns::{Patterns, Refusal};
 use crate::problem::{NOTHING_TO_DO, Report, Severity};
 use serde_json::{Map, Value};
-use windlass_tool::reference::{SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, default_of, parts, resolve};
-use windlass_tool::validate::{self, BadPattern, SchemaError, Validator, Violation};
-use windlass_tool::wording::{brief, nearest, pointer};
+use windlass_contract::reference::{
+    SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, default_of, parts, resolve,
+};
+use windlass_contract::validate::{self, BadPattern, SchemaError, Validator, Violation};
+use windlass_contract::wording::{brief, nearest, pointer};
 
 const NESTING_MAX: usize = 16;
 const SUBSCHEMAS_MAX: usize = 2_000;

@@ -10,15 +10,15 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::condition::{
+use windlass_contract::arguments::Arguments;
+use windlass_contract::condition::{
     ArgumentsOf, Condition, Facts, Forecast, Given, OpenFacts, Purpose, Values,
 };
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::Mode;
-use windlass_tool::rights::Rights;
-use windlass_tool::tightening::Tightening;
-use windlass_tool::validate::Validator;
+use windlass_contract::id::ToolId;
+use windlass_contract::kind::Mode;
+use windlass_contract::rights::Rights;
+use windlass_contract::tightening::Tightening;
+use windlass_contract::validate::Validator;
 
 /// An arbitrary moment: conditions that read the clock are not judged by it.
 const ANY_MOMENT_UNIX_MS: u64 = 0;

@@ -5,7 +5,7 @@ use crate::program::{PROGRAM_BYTES_MAX, ProgramFile, hash_of};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
-use windlass_tool::version::Version;
+use windlass_contract::version::Version;
 
 /// The most bytes of a tool's file.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;

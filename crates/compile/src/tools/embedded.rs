@@ -6,10 +6,10 @@ use crate::manifest::Named;
 use crate::problem::{Problem, Report, Severity};
 use crate::{dialect, guide, manifest};
 use std::sync::Arc;
-use windlass_tool::condition::Values;
-use windlass_tool::handler::Handler;
-use windlass_tool::registry::Tool;
-use windlass_tool::validate::Validator;
+use windlass_contract::condition::Values;
+use windlass_contract::handler::Handler;
+use windlass_contract::registry::Tool;
+use windlass_contract::validate::Validator;
 
 /// The replacement for a directory's name. It gives no tool an id.
 const BUILT_IN: &str = "(built in)";
@@ -67,7 +67,7 @@ pub fn compile_embedded(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_tool::handler::{Execution, Invocation, Success};
+    use windlass_contract::handler::{Execution, Invocation, Success};
 
     struct Silent;
 

@@ -5,9 +5,9 @@ use crate::dialect::kinds::{kinds_of, kinds_of_choices};
 use crate::manifest::schema::TYPES;
 use crate::problem::Report;
 use serde_json::{Map, Value};
-use windlass_tool::id::ToolId;
-use windlass_tool::reference;
-use windlass_tool::wording::{brief, pointer};
+use windlass_contract::id::ToolId;
+use windlass_contract::reference;
+use windlass_contract::wording::{brief, pointer};
 
 /// The deepest nesting of alternatives that is compared: a schema that refers to itself has no end.
 const DEPTH_MAX: usize = 16;

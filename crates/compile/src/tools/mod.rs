@@ -27,15 +27,15 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
-use windlass_tool::condition::Values;
-use windlass_tool::handler::Handler;
-use windlass_tool::id::ToolId;
-use windlass_tool::json;
-use windlass_tool::kind::{Mode, SideEffects};
-use windlass_tool::registry::DESCRIBE_TOOL;
-use windlass_tool::validate::Validator;
-use windlass_tool::version::Version;
-use windlass_tool::wording::brief;
+use windlass_contract::condition::Values;
+use windlass_contract::handler::Handler;
+use windlass_contract::id::ToolId;
+use windlass_contract::json;
+use windlass_contract::kind::{Mode, SideEffects};
+use windlass_contract::registry::DESCRIBE_TOOL;
+use windlass_contract::validate::Validator;
+use windlass_contract::version::Version;
+use windlass_contract::wording::brief;
 
 /// Raised when the compiler makes a different artifact from the same sources, so that older artifacts are rebuilt.
 const REVISION: u32 = 11;

@@ -9,7 +9,7 @@ use crate::problem::{NOTHING_TO_DO, Problem, Severity};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
-use windlass_tool::envelope::{self, RESPONSE_VERSION, RESPONSE_VERSION_BEFORE};
+use windlass_contract::envelope::{self, RESPONSE_VERSION, RESPONSE_VERSION_BEFORE};
 
 /// Judges whether a script can run. The engine does this; the compiler does not know the engine.
 pub trait ScriptJudge: Debug {

@@ -5,7 +5,7 @@ use crate::manifest::Readable;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_tool::id::ToolId;
+use windlass_contract::id::ToolId;
 
 /// By tool.
 pub type Vocabularies = BTreeMap<ToolId, Vec<Vocabulary>>;

@@ -9,12 +9,12 @@ use windlass_compile::artifact::{
     ActivationError, Artifact, Clamp, DeclaredTool, FileLoader, Loaders, Script, ScriptLoader,
     check_clamps, write_artifact,
 };
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::{Mode, RateLimit};
-use windlass_tool::registry::{Registry, declaration_tree};
-use windlass_tool::rights::{Permissions, Role};
-use windlass_tool::tightening::Tightening;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
+use windlass_contract::kind::{Mode, RateLimit};
+use windlass_contract::registry::{Registry, declaration_tree};
+use windlass_contract::rights::{Permissions, Role};
+use windlass_contract::tightening::Tightening;
 
 struct Echo(&'static str);
 

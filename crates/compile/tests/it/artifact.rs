@@ -8,7 +8,7 @@ use std::path::Path;
 use windlass_compile::artifact::{Artifact, write_artifact};
 use windlass_compile::handler_file::Permissions;
 use windlass_compile::{Builtin, Source, is_current};
-use windlass_tool::id::ToolId;
+use windlass_contract::id::ToolId;
 
 fn two_tools() -> Folder {
     let folder = Folder::new();
@@ -397,7 +397,7 @@ fn an_artifact_is_current_until_its_sources_change() {
                 builtin,
                 build_timestamp: "2031-01-01T00:00:00Z",
                 vocabularies: &BTreeMap::new(),
-                values: windlass_tool::condition::Values::none(),
+                values: windlass_contract::condition::Values::none(),
                 permissions: &Permissions::default(),
                 judge: Some(&Judge),
             },

@@ -5,11 +5,11 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use windlass_compile::{Configured, Source, Vocabulary, configured, is_current};
-use windlass_tool::condition::Values;
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::Mode;
-use windlass_tool::rights::Role;
-use windlass_tool::tightening::Tightening;
+use windlass_contract::condition::Values;
+use windlass_contract::id::ToolId;
+use windlass_contract::kind::Mode;
+use windlass_contract::rights::Role;
+use windlass_contract::tightening::Tightening;
 
 fn values() -> Values {
     Values::new([

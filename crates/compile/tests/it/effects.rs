@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_compile::artifact::{Artifact, Loaders, write_artifact};
 use windlass_compile::compile_embedded;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
-use windlass_tool::registry::Tool;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
+use windlass_contract::registry::Tool;
 
 struct Silent;
 

@@ -9,9 +9,9 @@ use windlass_compile::{
     Builtin, Compilation, ScriptFlaw, ScriptJudge, ScriptSources, ScriptVerdict, Source,
     Vocabularies, compile,
 };
-use windlass_tool::condition::Values;
-use windlass_tool::id::ToolId;
-use windlass_tool::validate::Validator;
+use windlass_contract::condition::Values;
+use windlass_contract::id::ToolId;
+use windlass_contract::validate::Validator;
 
 pub(crate) const GUIDE: &str = "# A tool\n\nDoes one thing well.\n";
 pub(crate) const HANDLER: &str =
@@ -171,7 +171,7 @@ pub(crate) fn accepted_by_editors(tools: &Path, problems: &[Problem]) {
                 continue;
             }
             // A file that nobody read, because something else is wrong with its directory, may hold anything.
-            let Ok(value) = windlass_tool::json::parse(&text) else {
+            let Ok(value) = windlass_contract::json::parse(&text) else {
                 continue;
             };
             let schema = serde_json::from_str(schema).unwrap();

@@ -10,8 +10,8 @@ use windlass_compile::handler_file::{
     Answered, Filling, HandlerFile, HttpHandler, Permissions, unanswered,
 };
 use windlass_compile::problem::Severity;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::{
+use windlass_contract::arguments::Arguments;
+use windlass_contract::handler::{
     Cause, Execution, FetchError, Finding, Handler, HttpAnswer, Invocation, StateValues, Success,
 };
 

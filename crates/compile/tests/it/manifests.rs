@@ -701,7 +701,7 @@ fn a_built_in_handler_is_given_only_what_it_reads() {
             "filters": {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string"}}}},
             "fields": {"type": "array", "items": {"enum": ["url", "text"]}},
         }});
-        let id = windlass_tool::id::ToolId::parse("some_tool").unwrap();
+        let id = windlass_contract::id::ToolId::parse("some_tool").unwrap();
         folder.builtin.insert(id, Some(reads));
         let mut changes = parameters;
         changes["/parameters/required"] = json!(["query"]);

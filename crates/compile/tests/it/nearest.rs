@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 use windlass_compile::compile_embedded;
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::registry::Registry;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::registry::Registry;
 
 struct Silent;
 

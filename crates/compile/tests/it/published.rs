@@ -7,7 +7,7 @@ use std::path::Path;
 use windlass_compile::handler_file::Permissions;
 use windlass_compile::published;
 use windlass_compile::{Builtin, Source, Vocabularies, compile};
-use windlass_tool::validate::Validator;
+use windlass_contract::validate::Validator;
 
 fn schema(text: &str) -> Validator {
     Validator::compile(&serde_json::from_str(text).unwrap()).unwrap()
@@ -124,7 +124,7 @@ fn the_schemas_take_the_tools_that_are_there() {
         let names = std::fs::read_dir(&tools).unwrap().flatten();
         let ids = names.filter_map(|entry| {
             let name = entry.file_name().to_string_lossy().replace('-', "_");
-            windlass_tool::id::ToolId::parse(&name)
+            windlass_contract::id::ToolId::parse(&name)
         });
         let builtin: Builtin = ids.map(|id| (id, None)).collect();
         assert!(!builtin.is_empty(), "{folder}");
@@ -134,7 +134,7 @@ fn the_schemas_take_the_tools_that_are_there() {
             builtin: &builtin,
             build_timestamp: "",
             vocabularies: &Vocabularies::new(),
-            values: windlass_tool::condition::Values::none(),
+            values: windlass_contract::condition::Values::none(),
             permissions: &Permissions::default(),
             judge: None,
         });

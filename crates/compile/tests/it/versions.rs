@@ -10,14 +10,14 @@ use windlass_compile::artifact::{
     ActivationError, Artifact, Loaders, Script, ScriptLoader, rolled_out, write_artifact,
 };
 use windlass_compile::problem::Severity;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
-use windlass_tool::rollout::{Choice, Recipients, Rollout, Rollouts};
-use windlass_tool::tightening::Tightening;
-use windlass_tool::version::Version;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
+use windlass_contract::rollout::{Choice, Recipients, Rollout, Rollouts};
+use windlass_contract::tightening::Tightening;
+use windlass_contract::version::Version;
 
 struct Silent;
 

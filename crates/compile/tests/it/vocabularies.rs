@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use windlass_compile::Vocabulary;
 use windlass_compile::artifact::write_artifact;
-use windlass_tool::id::ToolId;
+use windlass_contract::id::ToolId;
 
 /// An example of the guide may use the words of the file; sessions are told the program's.
 #[test]

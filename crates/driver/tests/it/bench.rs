@@ -6,6 +6,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use windlass_contract::envelope::{ProjectionBody, ToolResponse};
+use windlass_contract::handler::{
+    Execution, Finding, Handler, HandlerMessage, HandlerResult, Invocation, Lookup,
+    LookupInvocation, OutcomeLookup, ReplyNumber, Success,
+};
+use windlass_contract::id::{
+    CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId,
+};
+use windlass_contract::kind::{
+    Behavior, Category, Mode, OnInterrupt, Reach, Scheduling, SideEffects,
+};
+use windlass_contract::registry::{Declarations, Registry, Tool};
+use windlass_contract::sensitive::Sensitive;
+use windlass_contract::validate::Validator;
 use windlass_driver::{
     DirectLedger, Driver, DriverConfig, EffectLookup, Executor, Report, SaidAnswer,
 };
@@ -23,18 +37,6 @@ use windlass_store::{
     Beginner, ConversationRef, EntryNumber, Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits,
     StoreSettings,
 };
-use windlass_tool::envelope::{ProjectionBody, ToolResponse};
-use windlass_tool::handler::{
-    Execution, Finding, Handler, HandlerMessage, HandlerResult, Invocation, Lookup,
-    LookupInvocation, OutcomeLookup, ReplyNumber, Success,
-};
-use windlass_tool::id::{
-    CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId,
-};
-use windlass_tool::kind::{Behavior, Category, Mode, OnInterrupt, Reach, Scheduling, SideEffects};
-use windlass_tool::registry::{Declarations, Registry, Tool};
-use windlass_tool::sensitive::Sensitive;
-use windlass_tool::validate::Validator;
 
 pub(crate) const STARTED_UNIX_MS: u64 = 1_795_000_000_000;
 
@@ -85,7 +87,7 @@ fn tool(id: &str) -> Tool {
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
-        permissions: windlass_tool::rights::Permissions::default(),
+        permissions: windlass_contract::rights::Permissions::default(),
         availability: None,
         effect_key: vec!["what".into()].into(),
         repeatable: false,
@@ -295,8 +297,8 @@ impl Leg {
             epoch: Epoch(1),
             tenant: TenantId::default(),
             user_id: UserId::new("u-1"),
-            rights: windlass_tool::rights::Rights::Anonymous,
-            given: windlass_tool::condition::Given::default(),
+            rights: windlass_contract::rights::Rights::Anonymous,
+            given: windlass_contract::condition::Given::default(),
             conversation_id: ConversationId::new("c-1"),
             mode,
             registry: registry(),

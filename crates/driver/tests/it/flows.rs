@@ -2,8 +2,8 @@
 
 use crate::bench::{Leg, Process};
 use serde_json::json;
-use windlass_tool::handler::Finding;
-use windlass_tool::kind::Mode;
+use windlass_contract::handler::Finding;
+use windlass_contract::kind::Mode;
 
 #[test]
 fn a_change_that_is_asked_for_again_in_other_words_is_told_and_not_done_again() {

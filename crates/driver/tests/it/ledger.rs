@@ -7,12 +7,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
+use windlass_contract::handler::Finding;
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
 use windlass_driver::{Sweep, history};
 use windlass_session::limits::Limits;
 use windlass_store::{EffectState, LookupState, Store};
-use windlass_tool::handler::Finding;
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
 
 /// What is ready at once.
 fn now<T>(future: impl Future<Output = T>) -> T {

@@ -6,6 +6,13 @@ use std::future::poll_fn;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::handler::{Finding, Success};
+use windlass_contract::id::{
+    CallNumber, ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId,
+};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::{Concerned, Driver, DriverConfig, Ledger, PendingReplies, Tail, Tails};
 use windlass_session::io::{AnswerRequest, Input, News, Output};
 use windlass_session::limits::Limits;
@@ -18,13 +25,6 @@ use windlass_store::{
     EffectState, EntryEvent, EntryNumber, Epoch, LegRef, LookupState, MemoryStore, NewEntry, Nonce,
     OwnerId, QuestionNumber, QuestionState, Store, StoreUnavailable,
 };
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::handler::{Finding, Success};
-use windlass_tool::id::{
-    CallNumber, ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId,
-};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 type Replies = Result<Vec<Reply>, StoreUnavailable>;
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::{
+use windlass_contract::arguments::Arguments;
+use windlass_contract::handler::{
     Availability, AvailabilityRequest, Block, Blocks, BlocksUnavailable, CalendarChange,
     CalendarError, CalendarEvent, Calendars, CallMemory, Caller, CallsRequest, Cancellation,
     Capabilities, CapabilityFuture, Cause, Context, EarlierCall, EventList, EventsRequest,
@@ -19,12 +19,12 @@ use windlass_tool::handler::{
     SessionContext, SessionFacts, Snippet, Success, TaskAsker, TaskCancel, TaskFacts, TaskList,
     Tasks, TasksUnavailable, ToolFacts, WebSearch, WebSearchAnswer, WebSearchRequest,
 };
-use windlass_tool::id::{
+use windlass_contract::id::{
     CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
 };
-use windlass_tool::kind::Mode;
-use windlass_tool::rights::Rights;
-use windlass_tool::validate::Validator;
+use windlass_contract::kind::Mode;
+use windlass_contract::rights::Rights;
+use windlass_contract::validate::Validator;
 
 /// A handler's result; boxed, because failures are large.
 pub(crate) type CallOutcome = Result<Success, Box<Failure>>;
@@ -192,8 +192,8 @@ impl Bench {
                 is_active: self.session_is_active,
                 is_model_generating: true,
                 pending_end_voice_session: false,
-                values: windlass_tool::handler::StateValues::default(),
-                input: windlass_tool::input::InputFacts::default(),
+                values: windlass_contract::handler::StateValues::default(),
+                input: windlass_contract::input::InputFacts::default(),
             },
             effect_id: Some(effect_id()),
             writes: RunWrites::default(),
@@ -230,7 +230,7 @@ impl Bench {
 /// The `schema.json` of a tool directory.
 pub(crate) fn schema(tool: &str) -> Value {
     let text = std::fs::read(tool_file(tool, "schema.json")).unwrap();
-    windlass_tool::json::parse(&text).unwrap()
+    windlass_contract::json::parse(&text).unwrap()
 }
 
 pub(crate) fn tool_file(tool: &str, file: &str) -> PathBuf {

@@ -2,12 +2,12 @@
 
 use crate::bench::{Bench, effect_id};
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     CalendarChangeKind, CalendarError, CalendarEvent, Finding, HandlerMessage, LinkTrouble,
     downstream_key,
 };
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 const CHANGES: [&str; 3] = [
     "calendar_create_event",

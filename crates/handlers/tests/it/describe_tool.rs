@@ -4,9 +4,9 @@ use crate::bench::{Bench, CallOutcome, admitted, check_response, reported};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use windlass_contract::error::FailureKind;
+use windlass_contract::kind::Mode;
 use windlass_handlers::describe_tool::SCHEMA;
-use windlass_tool::error::FailureKind;
-use windlass_tool::kind::Mode;
 
 fn describe(guides: &[(&str, &str)], tool_id: &str) -> CallOutcome {
     let guides: BTreeMap<String, String> = guides

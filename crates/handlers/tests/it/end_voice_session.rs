@@ -2,9 +2,9 @@
 
 use crate::bench::Bench;
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::intent::{EndAfter, Intent};
-use windlass_tool::kind::Mode;
+use windlass_contract::error::FailureKind;
+use windlass_contract::intent::{EndAfter, Intent};
+use windlass_contract::kind::Mode;
 
 #[test]
 fn the_session_ends_after_the_farewell_with_reason_and_messages() {

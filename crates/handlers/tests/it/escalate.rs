@@ -2,11 +2,11 @@
 
 use crate::bench::Bench;
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Finding, HandoverError, NewHandover, Urgency};
-use windlass_tool::id::{ConversationId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Finding, HandoverError, NewHandover, Urgency};
+use windlass_contract::id::{ConversationId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 
 fn parcel() -> Value {
     json!({"reason": " Third wrong parcel. ", "summary": "Order A-1001.", "contact": "  "})

@@ -2,8 +2,8 @@
 
 use crate::bench::Bench;
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::kind::Mode;
+use windlass_contract::error::FailureKind;
+use windlass_contract::kind::Mode;
 
 fn found(text: &str, region: Option<&str>) -> Value {
     let mut arguments = json!({"text": text});

@@ -2,11 +2,11 @@
 
 use crate::bench::Bench;
 use serde_json::json;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{HandlerMessage, Page};
-use windlass_tool::kind::Mode;
-use windlass_tool::rights::{Rights, Role};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{HandlerMessage, Page};
+use windlass_contract::kind::Mode;
+use windlass_contract::rights::{Rights, Role};
+use windlass_contract::sensitive::Sensitive;
 
 fn is_external(bench: &Bench) -> bool {
     let messages = bench.fakes.messages.lock().unwrap();

@@ -2,11 +2,11 @@
 
 use crate::bench::{Bench, NOW_UNIX_MS};
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Block, Placement};
-use windlass_tool::id::UserId;
-use windlass_tool::intent::{EndAfter, Intent};
-use windlass_tool::kind::Mode;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Block, Placement};
+use windlass_contract::id::UserId;
+use windlass_contract::intent::{EndAfter, Intent};
+use windlass_contract::kind::Mode;
 
 const FAREWELL: &str = "This conversation is over.";
 

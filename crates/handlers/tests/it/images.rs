@@ -2,11 +2,11 @@
 
 use crate::bench::Bench;
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     AspectRatio, ContentPart, Finding, GeneratedImages, HandlerMessage, ImageRequest, ServiceError,
 };
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\none";
 const JPEG: &[u8] = b"\xff\xd8\xff\xe0another";

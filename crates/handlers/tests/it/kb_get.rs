@@ -2,10 +2,10 @@
 
 use crate::bench::{Bench, record};
 use serde_json::json;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{ContentPart, GetRequest, HandlerMessage, KnowledgeError};
-use windlass_tool::id::UserId;
-use windlass_tool::kind::Mode;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{ContentPart, GetRequest, HandlerMessage, KnowledgeError};
+use windlass_contract::id::UserId;
+use windlass_contract::kind::Mode;
 
 #[test]
 fn a_record_comes_whole_in_text() {
@@ -132,7 +132,7 @@ fn nothing_is_fetched_for_a_session_that_is_over() {
 #[test]
 fn a_picture_is_shown_to_the_client_and_given_to_models_that_see() {
     let photo = |url: Option<&str>, file: Option<&str>| {
-        let mut photo = windlass_tool::handler::Record {
+        let mut photo = windlass_contract::handler::Record {
             record_type: "photo".into(),
             url: url.map(str::to_owned),
             ..record("photo:deck")

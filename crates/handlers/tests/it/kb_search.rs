@@ -2,10 +2,10 @@
 
 use crate::bench::{Bench, record};
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{KnowledgeError, SearchRequest};
-use windlass_tool::id::UserId;
-use windlass_tool::kind::Mode;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{KnowledgeError, SearchRequest};
+use windlass_contract::id::UserId;
+use windlass_contract::kind::Mode;
 
 fn ids(data: &Value) -> Vec<&str> {
     let results = data["results"].as_array().unwrap();
@@ -208,7 +208,9 @@ fn scores_that_look_the_same_when_rounded_keep_the_order_of_the_base() {
 fn an_empty_result_is_an_answer_and_not_an_error() {
     let data = Bench::new(Mode::Voice).data("kb_search", json!({"query": "zeppelin"}));
     assert_eq!(data, json!({"results": [], "retrieval": "lexical"}));
-    assert!(windlass_tool::envelope::is_empty_result(Some(&data.into())));
+    assert!(windlass_contract::envelope::is_empty_result(Some(
+        &data.into()
+    )));
 }
 
 #[test]
@@ -316,7 +318,7 @@ fn arguments_that_were_never_validated_are_refused_and_break_nothing() {
 
 #[test]
 fn pictures_are_shown_where_they_come_first() {
-    let photo = |id: &str| windlass_tool::handler::Record {
+    let photo = |id: &str| windlass_contract::handler::Record {
         record_type: "photo".into(),
         ..record(id)
     };
@@ -346,7 +348,7 @@ fn pictures_are_shown_where_they_come_first() {
 
 #[test]
 fn pictures_are_shown_in_the_order_of_the_results_and_none_that_is_not_among_them() {
-    let photo = |id: &str| windlass_tool::handler::Record {
+    let photo = |id: &str| windlass_contract::handler::Record {
         record_type: "photo".into(),
         ..record(id)
     };

@@ -2,10 +2,10 @@
 
 use crate::bench::{Bench, NOW_UNIX_MS, schema};
 use serde_json::{Value, json};
-use windlass_tool::handler::{Block, Finding};
-use windlass_tool::id::{ToolId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::STEERING_TOOLS;
+use windlass_contract::handler::{Block, Finding};
+use windlass_contract::id::{ToolId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::STEERING_TOOLS;
 
 fn block_for(seconds: u64) -> Value {
     json!({"duration_seconds": seconds, "farewell_message": "Enough."})

@@ -2,11 +2,11 @@
 
 use crate::bench::{Bench, NOW_UNIX_MS};
 use serde_json::{Value, json};
-use windlass_tool::error::{ErrorType, FailureKind};
-use windlass_tool::handler::{CallsRequest, EarlierCall, HandlerMessage, WantedCalls};
-use windlass_tool::id::{ConversationId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::error::{ErrorType, FailureKind};
+use windlass_contract::handler::{CallsRequest, EarlierCall, HandlerMessage, WantedCalls};
+use windlass_contract::id::{ConversationId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 
 fn call(id: &str, result: Value) -> EarlierCall {
     EarlierCall {
@@ -70,7 +70,7 @@ fn calls_of_the_own_conversation_are_summed_up() {
 
 #[test]
 fn one_call_comes_back_in_full_digit_for_digit() {
-    let kept = windlass_tool::json::parse(br#"{"amount": 2512292042121000001}"#).unwrap();
+    let kept = windlass_contract::json::parse(br#"{"amount": 2512292042121000001}"#).unwrap();
     let bench = bench(vec![call("c-9", kept.clone())]);
     let data = bench.data("query_tool_memory", json!({"call_id": "c-9", "limit": 20}));
     assert_eq!(data["call"]["result"], kept);

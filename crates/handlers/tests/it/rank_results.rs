@@ -2,8 +2,8 @@
 
 use crate::bench::Bench;
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::kind::Mode;
+use windlass_contract::error::FailureKind;
+use windlass_contract::kind::Mode;
 
 fn ranked(items: &Value, criteria: &Value) -> Vec<(u64, f64, String)> {
     let data = Bench::new(Mode::Text).data(

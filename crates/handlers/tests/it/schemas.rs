@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use windlass_compile::handler_file::Permissions;
 use windlass_compile::problem::Severity;
 use windlass_compile::{Source, builtin, compile, compile_embedded};
-use windlass_tool::validate::Validator;
+use windlass_contract::validate::Validator;
 
 const TOOLS: [&str; 23] = [
     "calendar_cancel_event",
@@ -485,7 +485,7 @@ fn compile_without_fault(tools: &Path) {
         builtin: &builtin,
         build_timestamp: "2026-01-01T00:00:00Z",
         vocabularies: &BTreeMap::new(),
-        values: windlass_tool::condition::Values::none(),
+        values: windlass_contract::condition::Values::none(),
         permissions: &Permissions::default(),
         judge: None,
     });
@@ -520,7 +520,7 @@ fn check_guide(schema: &Value, guide: &str) {
         .collect();
     assert!(!examples.is_empty(), "{tool}");
     for example in examples {
-        let arguments = windlass_tool::json::parse(example.as_bytes()).unwrap();
+        let arguments = windlass_contract::json::parse(example.as_bytes()).unwrap();
         assert_eq!(validator.violations(&arguments), [], "{tool}: {example}");
     }
     for name in schema["parameters"]["properties"]
@@ -542,7 +542,7 @@ fn guides_explain_every_parameter_and_show_only_valid_examples() {
         check_guide(&schema(tool), &guide);
     }
     let describe_tool =
-        windlass_tool::json::parse(windlass_handlers::describe_tool::SCHEMA.as_bytes());
+        windlass_contract::json::parse(windlass_handlers::describe_tool::SCHEMA.as_bytes());
     check_guide(
         &describe_tool.unwrap(),
         windlass_handlers::describe_tool::GUIDE,

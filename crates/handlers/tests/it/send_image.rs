@@ -2,11 +2,11 @@
 
 use crate::bench::{Bench, record};
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     ContentPart, FetchError, HandlerMessage, HttpAnswer, IncompleteBody, Record, Redirects,
 };
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\none";
 const ADDRESS: &str = "https://shop.example/lamp.png";

@@ -2,8 +2,8 @@
 
 use crate::bench::{Bench, effect_id};
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::kind::Mode;
+use windlass_contract::error::FailureKind;
+use windlass_contract::kind::Mode;
 
 #[test]
 fn the_client_is_asked_to_start_and_given_the_pending_request() {

@@ -2,13 +2,13 @@
 
 use crate::bench::{Bench, NOW_UNIX_MS};
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     Finding, HandlerMessage, TaskCancel, TaskFacts, TaskState, ToldProgress,
 };
-use windlass_tool::id::EffectId;
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::EffectId;
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 
 const AT: &str = "2027-01-15T08:00:00.000Z";
 

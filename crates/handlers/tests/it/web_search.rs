@@ -2,11 +2,11 @@
 
 use crate::bench::Bench;
 use serde_json::{Value, json};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     Freshness, ServiceError, WebResult, WebSearchAnswer, WebSearchRequest,
 };
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 fn page(number: usize) -> WebResult {
     WebResult {

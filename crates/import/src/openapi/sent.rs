@@ -10,9 +10,9 @@ use windlass_compile::artifact::{DeclaredTool, FileLoader, Loaders};
 use windlass_compile::handler_file::{Filling, HandlerFile, HttpHandler, Permissions, Rendered};
 use windlass_compile::problem::Severity;
 use windlass_compile::{Builtin, Source, Vocabularies, compile};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::validate::Validator;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::validate::Validator;
 
 /// The outcome of one call.
 enum Outcome {
@@ -71,7 +71,7 @@ impl Tools {
             builtin: &Builtin::new(),
             build_timestamp: "",
             vocabularies: &Vocabularies::new(),
-            values: windlass_tool::condition::Values::none(),
+            values: windlass_contract::condition::Values::none(),
             permissions: &permissions,
             judge: None,
         });
@@ -129,7 +129,7 @@ impl Tools {
         let filling = Filling {
             arguments: &arguments,
             secrets: &BTreeMap::from(secrets),
-            state: &windlass_tool::handler::StateValues::default(),
+            state: &windlass_contract::handler::StateValues::default(),
             effect_id: Some("e-1"),
             key: Some("k-1"),
         };

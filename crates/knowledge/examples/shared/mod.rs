@@ -4,10 +4,10 @@
 use std::cell::Cell;
 use std::future::ready;
 use std::time::Instant;
+use windlass_contract::handler::{CapabilityFuture, Record, SearchRequest};
+use windlass_contract::id::UserId;
+use windlass_contract::kind::Mode;
 use windlass_knowledge::embed::{EmbedError, Embedder, Model, Purpose};
-use windlass_tool::handler::{CapabilityFuture, Record, SearchRequest};
-use windlass_tool::id::UserId;
-use windlass_tool::kind::Mode;
 
 pub(crate) const ATTEMPTS: usize = 5;
 pub(crate) const DIMENSION: usize = 384;

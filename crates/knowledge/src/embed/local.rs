@@ -12,8 +12,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use windlass_tool::handler::CapabilityFuture;
-use windlass_tool::private;
+use windlass_contract::handler::CapabilityFuture;
+use windlass_contract::private;
 
 const MODEL_ID: &str = "all-MiniLM-L6-v2";
 /// The model's folder below `models` in the data folder.

@@ -9,8 +9,8 @@ use crate::hash::{hex, sha256};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use windlass_tool::handler::CapabilityFuture;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::handler::CapabilityFuture;
+use windlass_contract::sensitive::Sensitive;
 
 /// Texts of one request. The limits are 100 at Gemini and 2,048 at OpenAI.
 const BATCH_SIZE: usize = 64;

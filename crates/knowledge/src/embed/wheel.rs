@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
-use windlass_tool::private;
+use windlass_contract::private;
 use zip::ZipArchive;
 use zip::result::ZipError;
 

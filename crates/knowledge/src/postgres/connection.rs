@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, NoTls, Statement};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// The most connections at a time. Further searches wait.
 const CONNECTIONS_MAX: usize = 8;

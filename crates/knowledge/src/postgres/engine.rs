@@ -20,7 +20,7 @@ use crate::snippet;
 use crate::stats::Stats;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CapabilityFuture, Facets, GetRequest, Hit, Knowledge, KnowledgeError, Record, SearchAnswer,
     SearchRequest,
 };

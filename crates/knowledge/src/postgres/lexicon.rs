@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use tantivy::tokenizer::TextAnalyzer;
 use tantivy_fst::{IntoStreamer, Map, MapBuilder, Streamer};
 use tokio_postgres::{IsolationLevel, Transaction};
-use windlass_tool::handler::Facets;
+use windlass_contract::handler::Facets;
 
 pub(super) struct Lexicon {
     pub(super) generation: i64,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::tokenizer::{TextAnalyzer, TokenStream};
-use windlass_tool::handler::Record;
+use windlass_contract::handler::Record;
 
 /// Title, aliases, tags and body; values for the fields have this order everywhere.
 pub(super) const FIELDS: usize = 4;

@@ -8,7 +8,7 @@ use super::publish::{add_words, forget_words};
 use super::schema::{analyser_number, next_generation};
 use super::source::content_hash;
 use crate::analysis;
-use windlass_tool::handler::Record;
+use windlass_contract::handler::Record;
 
 /// The SQLSTATE of a missing right.
 const NO_RIGHT: &str = "42501";

@@ -13,7 +13,7 @@ use crate::fusion::Evidence;
 use crate::index::{QueryTerm, field_weights};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use tokio_postgres::types::{ToSql, Type};
-use windlass_tool::handler::Record;
+use windlass_contract::handler::Record;
 
 /// The constant of BM25 for saturation: how fast repetitions of a word lose weight, and how much a field's length matters.
 const SATURATION: f64 = 1.2;

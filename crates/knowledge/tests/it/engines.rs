@@ -2,11 +2,11 @@
 //! server. A test that is given to each of them is the contract between them.
 
 use crate::support::{index_records, now};
-use windlass_knowledge::{KnowledgeBase, Options};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CapabilityFuture, Facets, GetRequest, Knowledge, KnowledgeError, Record, SearchAnswer,
     SearchRequest,
 };
+use windlass_knowledge::{KnowledgeBase, Options};
 
 /// Where a base is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

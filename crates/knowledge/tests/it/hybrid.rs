@@ -5,6 +5,13 @@ use crate::support::{Fakes, WordVectors, get, now, record, request, search};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use windlass_contract::handler::{
+    CapabilityFuture, KnowledgeError, KnowledgeReader, Record, SearchRequest,
+};
+use windlass_contract::id::UserId;
+use windlass_contract::kind::Mode;
+use windlass_contract::rights::{Rights, Role};
+use windlass_contract::sensitive::Sensitive;
 use windlass_knowledge::embed::{
     EmbedError, HttpAnswer, HttpRequest, Protocol, RemoteModel, RemoteSettings, Transport,
 };
@@ -12,13 +19,6 @@ use windlass_knowledge::embed::{Embedder, Purpose};
 use windlass_knowledge::{
     Access, EmbedderPresence, KnowledgeBase, Machine, Observer, Options, Readers, RecordsError,
 };
-use windlass_tool::handler::{
-    CapabilityFuture, KnowledgeError, KnowledgeReader, Record, SearchRequest,
-};
-use windlass_tool::id::UserId;
-use windlass_tool::kind::Mode;
-use windlass_tool::rights::{Rights, Role};
-use windlass_tool::sensitive::Sensitive;
 
 fn records() -> Vec<Record> {
     vec![
@@ -221,9 +221,9 @@ fn a_namespace_is_read_by_those_it_was_given_to_and_does_not_exist_for_others() 
                 readable: vec!["public".to_owned()],
             };
             assert_eq!(found, if may_read { Ok(1) } else { Err(unknown) }, "{name}");
-            let got = now(windlass_tool::handler::Knowledge::get(
+            let got = now(windlass_contract::handler::Knowledge::get(
                 &base,
-                windlass_tool::handler::GetRequest {
+                windlass_contract::handler::GetRequest {
                     id: "doc:engine".to_owned(),
                     namespace: None,
                     reader: user(name),

@@ -1,10 +1,10 @@
 //! Folders good and bad: what is kept, what is reported and where.
 
 use crate::support::{folder, get, open};
+use windlass_contract::handler::Record;
 use windlass_knowledge::{
     Access, FolderError, IngestLimits, IngestReport, KnowledgeBase, OpenError, Options,
 };
-use windlass_tool::handler::Record;
 
 /// The record of a folder whose configuration names the namespace `studio`.
 fn only_record(path: &str, text: &str) -> Record {

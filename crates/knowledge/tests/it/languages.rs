@@ -2,7 +2,7 @@
 
 use crate::engines::each_engine;
 use crate::support::{ids, record, request, search};
-use windlass_tool::handler::Record;
+use windlass_contract::handler::Record;
 
 #[track_caller]
 fn check(records: &[(&str, &str, &str)], questions: &[(&str, &[&str])]) {

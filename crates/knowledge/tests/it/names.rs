@@ -30,9 +30,9 @@ use crate::engines::{Base, each_engine};
 use crate::support::{ids, record, request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use windlass_contract::handler::{Record, SearchRequest};
+use windlass_contract::id::UserId;
 use windlass_knowledge::{Access, KnowledgeBase, Options, Readers};
-use windlass_tool::handler::{Record, SearchRequest};
-use windlass_tool::id::UserId;
 
 const QUESTIONS: [&str; 2] = ["Who was {}?", "tell me about {} please"];
 

@@ -3,10 +3,10 @@
 use crate::engines::each_engine;
 use crate::support::{ids, record, request, search};
 use std::collections::{BTreeMap, BTreeSet};
+use windlass_contract::handler::{KnowledgeError, KnowledgeReader, Record, SearchRequest};
+use windlass_contract::id::UserId;
+use windlass_contract::rights::Rights;
 use windlass_knowledge::{Access, EmbedderPresence, Options, Readers};
-use windlass_tool::handler::{KnowledgeError, KnowledgeReader, Record, SearchRequest};
-use windlass_tool::id::UserId;
-use windlass_tool::rights::Rights;
 
 #[test]
 fn a_user_hears_of_no_namespace_that_is_not_theirs() {

@@ -2,8 +2,8 @@
 
 use crate::support::{get, ids, request, search};
 use std::path::PathBuf;
+use windlass_contract::handler::Knowledge;
 use windlass_knowledge::{KnowledgeBase, Options};
-use windlass_tool::handler::Knowledge;
 
 fn base() -> KnowledgeBase {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../kb");

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use windlass_contract::handler::CapabilityFuture;
 use windlass_knowledge::embed::{EmbedError, Embedder, Model, Purpose};
 use windlass_knowledge::eval::{Collection, CollectionFiles, evaluate};
 use windlass_knowledge::{EmbedderPresence, KnowledgeBase, Options};
-use windlass_tool::handler::CapabilityFuture;
 
 /// The Cranfield collection, where this checkout has it beside it.
 fn cranfield() -> Option<Collection> {

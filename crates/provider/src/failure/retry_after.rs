@@ -2,7 +2,7 @@
 
 use super::ResponseHead;
 use std::time::Duration;
-use windlass_tool::retry_after;
+use windlass_contract::retry_after;
 
 /// Longest wait that is accepted; only a broken server asks for more.
 const LONGEST: Duration = Duration::from_secs(86_400);

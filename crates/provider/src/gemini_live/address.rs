@@ -1,7 +1,7 @@
 //! The address and the credentials of a Live session: URL, headers and the model's resource name for each backend. Opens nothing,
 //! and keeps every secret out of the URL, because URLs reach logs.
 
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// The service of Google that the session runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 
 use crate::projection::{key_of, note};
 use serde_json::Value;
+use windlass_contract::envelope::ProjectionBody;
+use windlass_contract::json::write_string as write_text;
+use windlass_contract::kind::Scheduling;
 use windlass_session::model::{ModelProfile, ModelToolResponse};
-use windlass_tool::envelope::ProjectionBody;
-use windlass_tool::json::write_string as write_text;
-use windlass_tool::kind::Scheduling;
 
 /// A response without a name is taken for a failed call.
 const NAMELESS: &str = "unnamed_tool";

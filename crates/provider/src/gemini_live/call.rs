@@ -8,9 +8,9 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::sync::Arc;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::json::NUMBER;
 use windlass_session::model::{ArgumentsProblem, IncomingCall};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::json::NUMBER;
 
 /// The way in which the arguments of a call are read.
 pub(super) trait GivenArguments<'a>: Deserialize<'a> {

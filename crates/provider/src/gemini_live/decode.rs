@@ -15,8 +15,8 @@ use crate::spelling::{blank, tokens};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::arguments::Arguments;
 use windlass_session::model::{IncomingCall, ModelCommand, ModelEvent, TurnEndReason, Usage};
-use windlass_tool::arguments::Arguments;
 
 /// Ids of calls that are remembered, to recognize a call that comes in two forms.
 const CALL_IDS_MAX: usize = 128;
@@ -437,7 +437,7 @@ fn is_playable(mime_type: &str) -> bool {
 /// The text of a transcription and whether it is finished; `None` for an empty one.
 fn transcript(
     message: Transcription<'_>,
-) -> Option<(windlass_tool::sensitive::Sensitive<String>, bool)> {
+) -> Option<(windlass_contract::sensitive::Sensitive<String>, bool)> {
     let finished = message.finished == Some(true);
     let text = message.text.map(|text| text.0).unwrap_or_default();
     (finished || !text.is_empty()).then(|| (text.into_owned().into(), finished))

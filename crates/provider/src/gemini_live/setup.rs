@@ -5,10 +5,10 @@ use crate::provider_tools::{ProviderTool, beside};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use windlass_contract::kind::Behavior;
+use windlass_contract::registry::Tool;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::model::{CallSupport, DeclarationForm, HistoryInput, ModelProfile, Thinking};
-use windlass_tool::kind::Behavior;
-use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
 
 /// The settings of a session for the model, sent once per connection. Settings that the profile does not support are left out.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,8 @@
 use crate::provider_tools::{ProviderTool, beside};
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use windlass_contract::registry::Tool;
 use windlass_session::model::{DeclarationForm, ModelProfile};
-use windlass_tool::registry::Tool;
 
 const OPENING: &str = r#"[{"functionDeclarations":["#;
 const CLOSING: &str = "]}]";

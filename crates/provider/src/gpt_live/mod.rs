@@ -12,8 +12,8 @@ pub use encode::{SetupRequest, encode_setup};
 
 use crate::gemini_live::address::{Address, AddressError, without_secrets};
 use crate::openai_realtime::Resampler;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::model::LostReason;
-use windlass_tool::sensitive::Sensitive;
 
 /// The service's own address.
 pub const BASE_URL: &str = "https://api.openai.com/v1";

@@ -6,11 +6,11 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
+use windlass_contract::envelope::{Projection, ProjectionBody};
+use windlass_contract::handler::ContentPart;
+use windlass_contract::json;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::model::{HistoryEntry, ModelToolResponse, Role, UNNAMED};
-use windlass_tool::envelope::{Projection, ProjectionBody};
-use windlass_tool::handler::ContentPart;
-use windlass_tool::json;
-use windlass_tool::sensitive::Sensitive;
 
 /// One thing that happened in a conversation.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,7 +150,7 @@ impl Arguments {
     }
 
     /// The arguments of a text that was parsed as `read`, directly or within a JSON string.
-    pub(crate) fn from_parsed(text: &str, read: &windlass_tool::arguments::Arguments) -> Self {
+    pub(crate) fn from_parsed(text: &str, read: &windlass_contract::arguments::Arguments) -> Self {
         let text = text.trim();
         let raw = if text.starts_with('{') {
             RawValue::from_string(text.to_owned()).ok()

@@ -7,8 +7,8 @@ use super::{
     check_length,
 };
 use std::sync::Arc;
-use windlass_tool::envelope::ProjectionBody;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::envelope::ProjectionBody;
+use windlass_contract::sensitive::Sensitive;
 
 /// Replaces a picture of a result that was taken out.
 const RESULT_WITHOUT_PICTURE: &str =
@@ -122,10 +122,10 @@ mod tests {
     use super::RESULT_WITHOUT_PICTURE;
     use crate::log::{AppendError, Call, ConversationLog, Entry, Image, Limits};
     use std::sync::Arc;
+    use windlass_contract::envelope::{Projection, ProjectionBody};
+    use windlass_contract::handler::ContentPart;
+    use windlass_contract::sensitive::Sensitive;
     use windlass_session::model::{ModelToolResponse, UNNAMED};
-    use windlass_tool::envelope::{Projection, ProjectionBody};
-    use windlass_tool::handler::ContentPart;
-    use windlass_tool::sensitive::Sensitive;
 
     fn picture() -> Entry {
         Entry::UserImage(Image {

@@ -4,7 +4,7 @@
 use super::entry::addressed;
 use super::{AnswerMessage, Body, Image, LoggedPiece, Message, Piece, UserPart};
 use std::borrow::Cow;
-use windlass_tool::envelope::ProjectionBody;
+use windlass_contract::envelope::ProjectionBody;
 
 /// The contents that the reading model takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use crate::sse::{self, Item, Splitter};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
+use windlass_contract::json::Strict;
 use windlass_session::model::{ModelEvent, Usage};
-use windlass_tool::json::Strict;
 
 /// Reads one answer. Make a new one for each request.
 #[derive(Debug)]

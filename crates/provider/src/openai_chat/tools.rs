@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use windlass_tool::registry::Tool;
+use windlass_contract::registry::Tool;
 
 /// Declarations, ready to be copied into a request. Make it once and share it.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,7 @@
 //! The address and the headers of a Realtime session. Opens nothing, and keeps the key out of the URL, because URLs reach logs.
 
 use crate::gemini_live::address::{Address, AddressError, without_secrets};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// The service's own address.
 pub const BASE_URL: &str = "https://api.openai.com/v1";

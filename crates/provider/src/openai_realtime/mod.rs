@@ -27,10 +27,10 @@ use spoken::Spoken;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::kind::Scheduling;
 use windlass_session::model::{
     HistoryEntry, IncomingCall, LostReason, ModelCommand, ModelToolResponse, Role,
 };
-use windlass_tool::kind::Scheduling;
 
 /// The life of a connection. The service ends a session after 60 minutes and gives no warning; an earlier end of ours leaves time
 /// for a quiet moment.

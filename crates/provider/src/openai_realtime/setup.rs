@@ -8,8 +8,8 @@ use crate::profile::RealtimeForm;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use windlass_contract::registry::Tool;
 use windlass_session::model::{ModelProfile, Thinking};
-use windlass_tool::registry::Tool;
 
 /// The settings of a session for the model, sent once per connection.
 #[derive(Clone, Copy, Debug)]

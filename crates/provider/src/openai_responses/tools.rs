@@ -4,7 +4,7 @@ use crate::provider_tools::{ProviderTool, beside};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use windlass_tool::registry::Tool;
+use windlass_contract::registry::Tool;
 
 /// Declarations, ready to be copied into a request. Make it once and share it.
 #[derive(Clone, Debug, Default)]

@@ -3,11 +3,11 @@
 use crate::{codec, encode};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::envelope::{Projection, ProjectionBody};
+use windlass_contract::error::ErrorType;
+use windlass_contract::handler::ContentPart;
+use windlass_contract::kind::Scheduling;
 use windlass_session::model::{HistoryEntry, ModelCommand, ModelToolResponse, Role};
-use windlass_tool::envelope::{Projection, ProjectionBody};
-use windlass_tool::error::ErrorType;
-use windlass_tool::handler::ContentPart;
-use windlass_tool::kind::Scheduling;
 
 const LIVE_3_8: &str = "gemini-3.8-live";
 const THINKING: &str = "gemini-3.8-live-extended-thinking";

@@ -4,9 +4,9 @@
 use crate::mutation::Mutations;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::sensitive::Sensitive;
 use windlass_provider::gpt_live::{Codec, SetupRequest, Sink, address, encode_setup};
 use windlass_session::model::{LostReason, ModelEvent};
-use windlass_tool::sensitive::Sensitive;
 
 #[derive(Default)]
 struct Heard(Vec<String>);

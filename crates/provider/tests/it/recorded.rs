@@ -4,12 +4,12 @@
 use crate::{Said, codec, decode, encode, to_snake_case};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use windlass_contract::envelope::{Projection, ProjectionBody};
 use windlass_provider::gemini_live::{Codec, DeclaredTools, encode_setup};
 use windlass_provider::profile;
 use windlass_session::model::{
     HistoryEntry, IncomingCall, ModelCommand, ModelEvent, ModelToolResponse, Role,
 };
-use windlass_tool::envelope::{Projection, ProjectionBody};
 
 const MODEL: &str = "gemini-2.5-flash-native-audio-preview-09-2025";
 

@@ -3,18 +3,20 @@
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
+use windlass_contract::kind::{
+    Behavior, Category, Mode, OnInterrupt, Reach, Scheduling, SideEffects,
+};
+use windlass_contract::registry::{Declarations, Tool};
+use windlass_contract::sensitive::Sensitive;
+use windlass_contract::validate::Validator;
 use windlass_provider::gemini_live::{
     Compression, DeclaredTools, Sensitivity, SetupRequest, SpeechDetection, ThinkingLevel,
     encode_setup,
 };
 use windlass_provider::profile;
 use windlass_session::model::{DeclarationForm, ModelProfile};
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::{Behavior, Category, Mode, OnInterrupt, Reach, Scheduling, SideEffects};
-use windlass_tool::registry::{Declarations, Tool};
-use windlass_tool::sensitive::Sensitive;
-use windlass_tool::validate::Validator;
 
 pub(crate) fn plain_request<'a>(tools: &'a DeclaredTools, model: &'a str) -> SetupRequest<'a> {
     SetupRequest {
@@ -83,7 +85,7 @@ pub(crate) fn tool(id: &str, behavior: Behavior) -> Arc<Tool> {
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
-        permissions: windlass_tool::rights::Permissions::default(),
+        permissions: windlass_contract::rights::Permissions::default(),
         availability: None,
         effect_key: Arc::default(),
         repeatable: false,

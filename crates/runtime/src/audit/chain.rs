@@ -4,7 +4,7 @@
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use windlass_tool::json::{self, canonical, hex};
+use windlass_contract::json::{self, canonical, hex};
 
 /// A record's place in the chain: 64 lower-case hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]

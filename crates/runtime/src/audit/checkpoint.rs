@@ -4,8 +4,8 @@
 use super::chain::Link;
 use crate::client_key::CheckpointKey;
 use serde::{Deserialize, Serialize};
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::json::hex;
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::json::hex;
 
 /// The number of this form of a note. Later forms have other numbers.
 const FORM: u32 = 1;

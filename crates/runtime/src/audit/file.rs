@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use windlass_tool::private;
+use windlass_contract::private;
 
 /// Bytes of a file that are read in search of its first line's end. A longer line is no record.
 const FIRST_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;

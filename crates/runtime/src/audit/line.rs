@@ -7,6 +7,15 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::error::ErrorType;
+use windlass_contract::id::{CallNumber, EffectId, TenantId, ToolId, UserId};
+use windlass_contract::intent::Intent;
+use windlass_contract::json::{hash, hex};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Tool;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::client::{CancelOutcome, CancelWay, RevokeWay};
 use windlass_session::event::{CallRecord, SessionEvent, StandingNote};
 use windlass_session::facts::DeliveryKey;
@@ -14,15 +23,6 @@ use windlass_store::{
     ConversationRef, Effect, EffectState, QuestionNumber, StandingApproval, StandingEnd,
     standing_id,
 };
-use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::error::ErrorType;
-use windlass_tool::id::{CallNumber, EffectId, TenantId, ToolId, UserId};
-use windlass_tool::intent::Intent;
-use windlass_tool::json::{hash, hex};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
 
 /// The event of a line with the end of a change that was unknown before, or was not written down.
 const SETTLED: &str = "tool_outcome_settled";

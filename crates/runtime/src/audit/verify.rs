@@ -9,7 +9,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use windlass_tool::json;
+use windlass_contract::json;
 
 /// Bytes of one line; a longer one is no record of ours.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;

@@ -5,13 +5,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
+use windlass_contract::handler::Page;
+use windlass_contract::id::CallNumber;
+use windlass_contract::input::SentInput;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::client::ErrorCode;
 use windlass_session::model::{HistoryEntry, Role};
 use windlass_store::{QuestionNumber, standing_number};
-use windlass_tool::handler::Page;
-use windlass_tool::id::CallNumber;
-use windlass_tool::input::SentInput;
-use windlass_tool::sensitive::Sensitive;
 
 /// Characters of an id that a client names.
 const ID_CHARACTERS_MAX: usize = 128;

@@ -5,6 +5,13 @@ use crate::redaction::without_sensitive;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::envelope::{Outcome, ToolResponse, rfc3339};
+use windlass_contract::error::ErrorType;
+use windlass_contract::handler;
+use windlass_contract::id::{CallNumber, ToolId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::RememberOffer;
 use windlass_session::client::{
     CancelOutcome, Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image,
@@ -12,13 +19,6 @@ use windlass_session::client::{
 use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
 use windlass_session::model::{Role, TranscriptEntry};
 use windlass_store::{StandingApproval, StandingScope};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::{Outcome, ToolResponse, rfc3339};
-use windlass_tool::error::ErrorType;
-use windlass_tool::handler;
-use windlass_tool::id::{CallNumber, ToolId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 /// Characters of a result that a client is shown. Calendars and lists have to come whole, or a client can only show JSON.
 const RESULT_CHARACTERS_MAX: usize = 16_000;
@@ -496,11 +496,11 @@ mod tests {
     use super::*;
     use serde_json::json;
     use std::sync::Arc;
+    use windlass_contract::envelope::Meta;
+    use windlass_contract::error::CallError;
+    use windlass_contract::id::SessionId;
     use windlass_session::time::Timestamp;
     use windlass_store::QuestionNumber;
-    use windlass_tool::envelope::Meta;
-    use windlass_tool::error::CallError;
-    use windlass_tool::id::SessionId;
 
     fn written(message: &ServerMessage<'_>) -> Value {
         let mut bytes = Vec::new();

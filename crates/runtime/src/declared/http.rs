@@ -6,14 +6,14 @@ use std::sync::Arc;
 use windlass_compile::handler_file::{
     Answered, Filling, HttpHandler, HttpTemplate, Rendered, Unrenderable, unanswered,
 };
-use windlass_tool::arguments::Arguments;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::arguments::Arguments;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     ConnectionError, Context, Execution, Failure, FetchError, Finding, Handler, Http, HttpAnswer,
     HttpRequest, IDEMPOTENCY_KEY, Invocation, Lookup, LookupInvocation, OutcomeLookup, Placement,
     Redirects, downstream_key,
 };
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// The status of a service that refuses a request's token and has done nothing.
 const UNAUTHORIZED: u16 = 401;

@@ -21,9 +21,9 @@ use windlass_compile::artifact::{DeclaredTool, FileLoader};
 use windlass_compile::handler_file::{
     BoundSecret, HandlerFile, HttpHandler, ProcessHandler, may_go_to,
 };
-use windlass_tool::handler::{Handler, Http};
-use windlass_tool::id::ToolId;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::handler::{Handler, Http};
+use windlass_contract::id::ToolId;
+use windlass_contract::sensitive::Sensitive;
 
 /// The means of declared handlers.
 pub struct DeclaredHandlers {

@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 use windlass_compile::handler_file::PieceReader;
-use windlass_tool::handler::{AnswerWatcher, Context, FetchError, Http, HttpAnswer, HttpRequest};
+use windlass_contract::handler::{
+    AnswerWatcher, Context, FetchError, Http, HttpAnswer, HttpRequest,
+};
 
 /// Shows the pieces of one answer.
 struct Pieces {

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
 use windlass_compile::handler_file::{Webhook, status_failure, unanswered};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::{
+use windlass_contract::arguments::Arguments;
+use windlass_contract::handler::{
     Callback, CallbackRefused, Callbacks, Cause, Context, ContextForm, Execution, Failure,
     FetchError, Handler, HandlerResult, Http, HttpAnswer, HttpRequest, IDEMPOTENCY_KEY,
     IncompleteBody, Invocation, Loss, Placement, Redirects, Success, downstream_key, glance, mend,
     read_response,
 };
-use windlass_tool::id::EffectId;
+use windlass_contract::id::EffectId;
 
 pub(super) fn handler(file: Webhook, key: SigningKey, way: Arc<dyn Http>) -> Arc<dyn Handler> {
     Arc::new(WebhookFile { file, key, way })

@@ -5,12 +5,12 @@
 use super::{DirectRequest, DirectSession, Place, TellProgress};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use windlass_contract::envelope::{Projection, ToolResponse};
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::client::{ClientEvent, ConfirmationQuestion};
 use windlass_session::io::{Input, Output};
 use windlass_session::model::{IncomingCall, ModelEvent, RequestEvent};
 use windlass_store::{Beginner, ConversationRef, EntryNumber, NewEntry};
-use windlass_tool::envelope::{Projection, ToolResponse};
-use windlass_tool::sensitive::Sensitive;
 
 /// The parameters of a remote call.
 pub struct RemoteRequest {

@@ -6,11 +6,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tokio::sync::oneshot;
-use windlass_tool::depth::{dismantle, is_too_deep};
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::handler::{CapabilityFuture, HandlerMessage, Outbox, OutboxClosed, ReplyNumber};
-use windlass_tool::id::CallRef;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::depth::{dismantle, is_too_deep};
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::handler::{
+    CapabilityFuture, HandlerMessage, Outbox, OutboxClosed, ReplyNumber,
+};
+use windlass_contract::id::CallRef;
+use windlass_contract::sensitive::Sensitive;
 
 /// Messages of handlers that wait for the session. A handler that finds the queue full gets an error.
 const MESSAGES_MAX: usize = 256;
@@ -154,7 +156,7 @@ impl Outbox for Messages {
 mod tests {
     use super::*;
     use serde_json::json;
-    use windlass_tool::id::CallNumber;
+    use windlass_contract::id::CallNumber;
 
     #[test]
     fn what_waits_is_bounded_in_bytes_and_room_comes_back_as_it_is_taken() {

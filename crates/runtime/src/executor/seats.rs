@@ -7,7 +7,7 @@ use std::hash::Hash;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
-use windlass_tool::id::{SessionId, TenantId, ToolId};
+use windlass_contract::id::{SessionId, TenantId, ToolId};
 
 /// Calls of one tool that wait for a seat. A further call is refused at once.
 const WAITING_MAX: usize = 1_000;

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use windlass_tool::id::{SessionId, TenantId, ToolId};
+use windlass_contract::id::{SessionId, TenantId, ToolId};
 
 /// Pause between the watchdog's looks for threads that are held for too long.
 const WATCH_PAUSE: Duration = Duration::from_millis(100);

@@ -26,7 +26,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     AnswerWatcher, CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest, IncompleteBody,
     Redirects,
 };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::SystemTime;
-use windlass_tool::private;
+use windlass_contract::private;
 
 /// The end of journals' names.
 const SUFFIX: &str = ".journal.jsonl";

@@ -4,16 +4,16 @@
 use crate::redaction::{Secrets, without_sensitive};
 use serde_json::Value;
 use std::sync::Arc;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::handler::HandlerMessage;
+use windlass_contract::id::ToolId;
+use windlass_contract::registry::{Registry, Tool};
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::client::ClientEvent;
 use windlass_session::io::{Input, News};
 use windlass_session::model::{IncomingCall, ModelEvent};
 use windlass_store::command::Reply;
 use windlass_store::{Effect, Question};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::HandlerMessage;
-use windlass_tool::id::ToolId;
-use windlass_tool::registry::{Registry, Tool};
-use windlass_tool::sensitive::Sensitive;
 
 /// The visible part of one session's inputs.
 pub(super) struct Visible {

@@ -15,13 +15,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 use windlass_compile::handler_file::McpHandler;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::arguments::Arguments;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     Context, Execution, Failure, Handler, Invocation, Numbers, Placement, Report, Success,
     downstream_key,
 };
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 pub(super) fn handler(
     server: Arc<McpServer>,

@@ -8,9 +8,9 @@ use super::server::{McpServer, Ready};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Cause, Context, Failure, HandlerResult, Invocation, Success};
+use windlass_contract::arguments::Arguments;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Cause, Context, Failure, HandlerResult, Invocation, Success};
 
 /// The status by which a server says that it takes no proof of who asks, and has done nothing.
 const UNAUTHORIZED: u16 = 401;

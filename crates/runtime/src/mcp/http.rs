@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use windlass_provider::sse::{Item, Limits, Splitter};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     AnswerWatcher, Context, FetchError, Http, HttpAnswer, HttpRequest, Redirects,
 };
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
+use windlass_provider::sse::{Item, Limits, Splitter};
 
 const SESSION: &str = "Mcp-Session-Id";
 /// Characters of a session's id; the standard asks for visible ASCII.

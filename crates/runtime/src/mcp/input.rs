@@ -4,12 +4,12 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use windlass_tool::characters::{is_ignorable, steers};
-use windlass_tool::input::{
+use windlass_contract::characters::{is_ignorable, steers};
+use windlass_contract::input::{
     ASKS_MAX, AskKind, FIELDS_MAX, FieldKind, GivenInput, InputAction, InputAsk, InputField,
     InputOption, InputRequest, NAME_MAX, OPTIONS_MAX, TextFormat, WORDS_MAX,
 };
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// Bytes of what a server wants back with the answer.
 const STATE_BYTES_MAX: usize = 32 * 1_024;

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::time::Instant;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::{Context, HttpAnswer};
+use windlass_contract::arguments::Arguments;
+use windlass_contract::handler::{Context, HttpAnswer};
 
 /// A request on its way.
 pub(super) struct Asked {

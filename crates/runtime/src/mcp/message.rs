@@ -4,8 +4,8 @@ use crate::worker::wire::{METHOD_NOT_FOUND, RpcError};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use windlass_tool::characters::steers;
-use windlass_tool::handler::Context;
+use windlass_contract::characters::steers;
+use windlass_contract::handler::Context;
 
 /// The revision without sessions.
 pub(super) const STATELESS: &str = "2026-07-28";

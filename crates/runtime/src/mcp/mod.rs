@@ -2,7 +2,7 @@
 //! that speaks the Model Context Protocol, in its revisions 2026-07-28 and 2025-11-25. Owns connections and processes; knows
 //! neither sessions nor the ledger, and nothing above a [`Handler`] knows that there is a server.
 //!
-//! [`Handler`]: windlass_tool::handler::Handler
+//! [`Handler`]: windlass_contract::handler::Handler
 
 mod call;
 mod changed;
@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_compile::handler_file::BoundSecret;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// Where a server is, and how much it may take.
 #[derive(Clone, Debug)]

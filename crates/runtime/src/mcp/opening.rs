@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-use windlass_tool::error::FailureKind;
+use windlass_contract::error::FailureKind;
 
 /// The requests that come before every other one.
 const DISCOVER: u64 = 1;

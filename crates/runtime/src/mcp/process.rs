@@ -21,8 +21,8 @@ use tokio::net::unix::pipe;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::{Context, mend};
+use windlass_contract::arguments::Arguments;
+use windlass_contract::handler::{Context, mend};
 
 /// How long what belongs to a process's end may take: its status, the rest of its output, its own way to stop.
 const END_GRACE: Duration = Duration::from_secs(2);

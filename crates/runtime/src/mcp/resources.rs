@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 use windlass_compile::handler_file::McpResourceHandler;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::arguments::Arguments;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     ContentPart, Context, Execution, Failure, Handler, Invocation, Placement, Success,
 };
 
@@ -345,7 +345,7 @@ fn prompt(answer: &RawValue) -> Result<Success, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_tool::handler::Cause;
+    use windlass_contract::handler::Cause;
 
     fn shown(read: Result<Success, Failure>) -> String {
         match read {

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use windlass_compile::handler_file::{status_failure, unanswered};
-use windlass_tool::characters::steers;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Cause, ContentPart, Failure, FetchError, Report, Success};
+use windlass_contract::characters::steers;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Cause, ContentPart, Failure, FetchError, Report, Success};
 
 /// Characters of a server's own words about a failure.
 const WORDS_MAX: usize = 2_000;
@@ -235,7 +235,7 @@ pub(super) fn picture(mime_type: &str, data: &str) -> Option<ContentPart> {
 mod tests {
     use super::*;
     use crate::worker::wire::RpcError;
-    use windlass_tool::handler::{HandlerResult, HttpAnswer};
+    use windlass_contract::handler::{HandlerResult, HttpAnswer};
 
     /// Data and pictures, or the kind of failure with its words.
     fn shown(result: HandlerResult) -> String {

@@ -25,10 +25,10 @@ use tokio::time::Instant;
 use windlass_compile::handler_file::{
     DefinitionHash, McpHandler, McpResourceHandler, may_go_to, numbers_of,
 };
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Failure, Handler, Http, Numbers, Report};
-use windlass_tool::id::ClientId;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Failure, Handler, Http, Numbers, Report};
+use windlass_contract::id::ClientId;
+use windlass_contract::sensitive::Sensitive;
 
 /// A pause before a new connection that is longer lets calls fail at once.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -4,8 +4,8 @@
 use super::server::McpServer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use windlass_tool::id::ClientId;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::ClientId;
+use windlass_contract::sensitive::Sensitive;
 
 /// Users whose connections are kept; the one that was not used for longest gives way.
 const USERS_MAX: usize = 1_000;

@@ -6,7 +6,7 @@ use super::samples::Samples;
 use super::{Counted, NO_VERSION, ToolCounts, USERS_MAX, show};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use windlass_tool::version::Version;
+use windlass_contract::version::Version;
 
 /// Calls of one user resemble each other. With fewer users than this the intervals are too narrow.
 const FEW_USERS: usize = 10;

@@ -1,11 +1,11 @@
 //! The prompt's rules, over registries whose tools are made for them.
 
 use super::*;
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::{Behavior, OnInterrupt, Reach, Scheduling, SideEffects};
-use windlass_tool::registry::Declarations;
-use windlass_tool::validate::Validator;
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
+use windlass_contract::kind::{Behavior, OnInterrupt, Reach, Scheduling, SideEffects};
+use windlass_contract::registry::Declarations;
+use windlass_contract::validate::Validator;
 
 struct Silent;
 
@@ -37,7 +37,7 @@ fn tool(id: &str, category: Category, modes: &[Mode], documentation: &str) -> To
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
-        permissions: windlass_tool::rights::Permissions::default(),
+        permissions: windlass_contract::rights::Permissions::default(),
         availability: None,
         effect_key: Arc::default(),
         repeatable: false,

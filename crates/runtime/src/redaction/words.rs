@@ -4,8 +4,8 @@
 use regex::{Captures, Regex};
 use std::borrow::Cow;
 use std::sync::{LazyLock, PoisonError, RwLock};
-use windlass_tool::characters::steers;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::characters::steers;
+use windlass_contract::sensitive::Sensitive;
 
 /// Replaces a secret.
 const LEFT_OUT: &str = "(secret)";

@@ -5,11 +5,11 @@ use super::ui_stream::Outlet;
 use super::{FinishReason, TurnEnd, TurnSink};
 use serde_json::{Value, json};
 use std::time::Duration;
+use windlass_contract::sensitive::Sensitive;
 use windlass_provider::failure::{Failure, FailureClass};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
 use windlass_session::event::SessionEvent;
 use windlass_session::model::{Role, Usage};
-use windlass_tool::sensitive::Sensitive;
 
 /// The fields that every part of one answer repeats.
 #[derive(Clone, Debug)]

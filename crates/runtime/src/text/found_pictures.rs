@@ -4,11 +4,11 @@
 use super::TurnSink;
 use super::patience::Patience;
 use super::session::{DuePicture, TextSession, Wake};
+use windlass_contract::envelope::ProjectionBody;
+use windlass_contract::handler::{ASSETS, ContentPart, PICTURES};
+use windlass_contract::sensitive::Sensitive;
 use windlass_provider::log::{Entry, Image};
 use windlass_session::model::ModelToolResponse;
-use windlass_tool::envelope::ProjectionBody;
-use windlass_tool::handler::{ASSETS, ContentPart, PICTURES};
-use windlass_tool::sensitive::Sensitive;
 
 /// Pictures that wait to be read. After a turn that was given up, the next turn reads them, because their calls' answers are in
 /// the log.

@@ -26,6 +26,10 @@ pub use stopping::{CallStopper, StopAnswer};
 
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::id::CallNumber;
+use windlass_contract::input::SentInput;
+use windlass_contract::sensitive::Sensitive;
 use windlass_provider::answer::AnswerLimits;
 use windlass_provider::failure::Failure;
 use windlass_provider::log;
@@ -33,10 +37,6 @@ use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode, Me
 use windlass_session::event::SessionEvent;
 use windlass_session::model::Usage;
 use windlass_store::QuestionNumber;
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::CallNumber;
-use windlass_tool::input::SentInput;
-use windlass_tool::sensitive::Sensitive;
 
 /// Settings that all text sessions share.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ use crate::transport::http::{HttpClient, HttpError};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+use windlass_contract::registry::Tool;
 use windlass_provider::answer::{AnswerLimits, Ending, ModelAnswer};
 use windlass_provider::failure::{Failure, FailureClass, ResponseHead};
 use windlass_provider::gemini_live::ThinkingLevel;
@@ -16,7 +17,6 @@ use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::request::{Delivery, ToolUse, WrittenInstruction};
 use windlass_provider::{gemini_interactions, gemini_text, openai_chat, openai_responses};
 use windlass_session::model::{DeclarationForm, ModelEvent, ModelProfile, Usage};
-use windlass_tool::registry::Tool;
 
 /// Bytes reserved for a request before it is written. Longer ones, as with pictures, grow.
 const BODY_BYTES_EXPECTED_MAX: usize = 256 * 1024;

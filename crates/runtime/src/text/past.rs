@@ -2,6 +2,9 @@
 //! read. Knows no turn and no model's protocol.
 
 use std::collections::{BTreeMap, BTreeSet};
+use windlass_contract::envelope::{Projection, ProjectionBody};
+use windlass_contract::id::CallNumber;
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::Ledger;
 use windlass_driver::history::{self, Found};
 use windlass_provider::log::{Arguments, Call, Entry as LogEntry, Image, TextPiece, own_call_id};
@@ -14,9 +17,6 @@ use windlass_store::{
     ConversationRef, Entry, EntryEvent, EntryNumber, Question, QuestionNumber, QuestionState,
     StoreUnavailable,
 };
-use windlass_tool::envelope::{Projection, ProjectionBody};
-use windlass_tool::id::CallNumber;
-use windlass_tool::sensitive::Sensitive;
 
 /// Entries of a log that are read: more than a window of any model shows.
 pub(super) const ENTRIES_MAX: usize = 2_000;

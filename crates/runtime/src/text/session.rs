@@ -17,6 +17,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_contract::handler::{Capabilities, KnowledgeReader};
+use windlass_contract::id::{CallNumber, ClientId, EffectId, SessionId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::Ledger;
 use windlass_provider::log::{AppendError, ConversationLog, Entry, Image};
 use windlass_session::client::{CancelOutcome, CancelWay, ClientEvent, ClientUpdate, MessageKey};
@@ -30,9 +33,6 @@ use windlass_session::time::Timestamp;
 use windlass_store::{
     Beginner, ConversationRef, EntryNumber, LegNumber, NewEntry, QuestionNumber, StandingScope,
 };
-use windlass_tool::handler::{Capabilities, KnowledgeReader};
-use windlass_tool::id::{CallNumber, ClientId, EffectId, SessionId};
-use windlass_tool::sensitive::Sensitive;
 
 /// The parts of a text session.
 pub struct TextRequest {

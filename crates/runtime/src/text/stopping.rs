@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+use windlass_contract::id::CallNumber;
 use windlass_session::client::CancelOutcome;
-use windlass_tool::id::CallNumber;
 
 /// Requests of one session that wait; a further one waits for room.
 const WAITING_MAX: usize = 8;

@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
+use windlass_contract::id::SessionId;
+use windlass_contract::sensitive::Sensitive;
 use windlass_provider::answer::{AnswerLimits, AnswerPiece, Ending};
 use windlass_provider::log::{ConversationLog, Window};
 use windlass_provider::request::ToolUse;
 use windlass_session::log_text::Said;
 use windlass_store::{Entry, EntryNumber, LegNumber, NewEntry};
-use windlass_tool::id::SessionId;
-use windlass_tool::sensitive::Sensitive;
 
 /// Time for a summary; after that it is tried again with the next turn.
 const PATIENCE: Duration = Duration::from_secs(60);

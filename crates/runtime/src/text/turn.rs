@@ -13,6 +13,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_contract::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::SaidAnswer;
 use windlass_provider::answer::{Ending, ModelAnswer};
 use windlass_provider::failure::FailureClass;
@@ -24,9 +27,6 @@ use windlass_session::log_text::Said;
 use windlass_session::model::{ModelEvent, RequestEvent};
 use windlass_session::saved::Began;
 use windlass_store::NewEntry;
-use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::sensitive::Sensitive;
 
 /// The longest time of an approved call beyond the wait for its result, with its attempts and its waits for the store.
 const APPROVED_PATIENCE: Duration = Duration::from_secs(300);

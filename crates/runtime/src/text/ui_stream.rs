@@ -15,17 +15,17 @@ use chunk::{Chunk, write_event};
 use condensed::{AFTER_WORDS, BEFORE_ID, BEFORE_WORDS};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::envelope::{Outcome, ToolResponse, rfc3339};
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::handler;
+use windlass_contract::id::CallNumber;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::client::{
     Citation, ClientUpdate, ConfirmationQuestion, ErrorCode, Image, is_replaced,
 };
 use windlass_session::event::{CallRecord, CallStarted, SessionEvent};
 use windlass_session::model::Role;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::{Outcome, ToolResponse, rfc3339};
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::handler;
-use windlass_tool::id::CallNumber;
-use windlass_tool::sensitive::Sensitive;
 
 /// The headers of an answer, beside the type `text/event-stream`.
 pub const HEADERS: [(&str, &str); 3] = [

@@ -11,6 +11,7 @@ use crate::ids::token_hash;
 use crate::shares::Standing;
 use std::pin::Pin;
 use std::sync::Arc;
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::history::{self, Found};
 use windlass_session::client::ErrorCode;
 use windlass_session::log_text::{self, Said};
@@ -21,7 +22,6 @@ use windlass_store::{
     Batch, Beginner, ConversationRef, Hash, Leg, LegRef, NewEntry, PartyKind, Presented,
     StoreUnavailable,
 };
-use windlass_tool::sensitive::Sensitive;
 
 /// Entries of a conversation that are read for its words.
 const ENTRIES_MAX: usize = 10_000;

@@ -220,7 +220,7 @@ impl ClientSide {
 mod tests {
     use super::*;
     use serde_json::json;
-    use windlass_tool::id::CallNumber;
+    use windlass_contract::id::CallNumber;
 
     #[test]
     fn a_client_that_reads_slowly_misses_pieces_and_stays() {

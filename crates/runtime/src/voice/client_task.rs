@@ -21,9 +21,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::Instant;
 use traffic::Traffic;
+use windlass_contract::envelope::rfc3339;
 use windlass_session::client::{CancelWay, ClientEvent, ErrorCode};
 use windlass_session::event::EndReason;
-use windlass_tool::envelope::rfc3339;
 
 /// Further reads of a client's socket when the server begins to shut down.
 const READINGS_BEFORE_SHUTDOWN_MAX: u32 = 16;

@@ -7,9 +7,9 @@ use crate::transport::websocket::{AudioForm, CloseFrame, Message, Reading, Socke
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::model::{LostReason, ModelCommand, ModelEvent};
 use windlass_session::session::SessionConfig;
-use windlass_tool::sensitive::Sensitive;
 
 /// Commands that wait for the provider to accept its setup. The core itself waits with nearly all of them.
 const HELD_COMMANDS_MAX: usize = 64;

@@ -2,8 +2,8 @@
 
 use crate::client_protocol::ServerMessage;
 use std::collections::VecDeque;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::session::SessionConfig;
-use windlass_tool::sensitive::Sensitive;
 
 /// The message to a client at the start of its session, and again when it resumes.
 pub(super) fn started_message<'a>(

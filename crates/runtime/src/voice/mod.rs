@@ -24,12 +24,12 @@ use crate::transport::websocket::SocketLimits;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
+use windlass_contract::handler::Capabilities;
+use windlass_contract::id::UserId;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::client::ErrorCode;
 use windlass_session::session::SessionConfig;
 use windlass_store::{ConversationRef, LegRef, PartyKind};
-use windlass_tool::handler::Capabilities;
-use windlass_tool::id::UserId;
-use windlass_tool::sensitive::Sensitive;
 
 /// Limits of voice sessions. The defaults are the documented ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_contract::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::SaidAnswer;
 use windlass_session::client::{ClientEvent, ClientUpdate, ConfirmationQuestion};
 use windlass_session::event::{EndReason, SessionEvent};
@@ -30,9 +33,6 @@ use windlass_session::io::{Input, Output};
 use windlass_session::model::ModelEvent;
 use windlass_session::time::Timestamp;
 use windlass_store::{EntryNumber, Token};
-use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::sensitive::Sensitive;
 
 /// Time for which a connection that has been used long enough may wait for a quiet moment.
 const RENEWAL_PATIENCE: Duration = Duration::from_secs(3 * 60);

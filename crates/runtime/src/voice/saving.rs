@@ -2,8 +2,8 @@
 //! change, one save at a time. Knows no store.
 
 use crate::call_driver::CallDriver;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::session::Session;
-use windlass_tool::sensitive::Sensitive;
 
 #[derive(Default)]
 pub(super) struct Saving {

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     Block, CapabilityFuture, ConnectionError, Context, FetchError, GetRequest, Hit, HttpRequest,
     KnowledgeError, OutboxClosed, Record, Redirects, SearchRequest,
 };

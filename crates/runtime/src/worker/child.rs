@@ -16,11 +16,11 @@ use tokio::io::{AsyncRead, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
-use windlass_tool::error::ErrorType;
-use windlass_tool::handler::{
+use windlass_contract::error::ErrorType;
+use windlass_contract::handler::{
     Cause, Failure, HandlerResult, Loss, Mended, Success, glance, mend, noted, read_response,
 };
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// Time for the remains of a process's end: its status, and the rest of its output.
 const END_GRACE: Duration = Duration::from_millis(500);
@@ -331,7 +331,7 @@ impl<R: AsyncRead + Unpin> OutputReader<R> {
         }
     }
 
-    fn context(&self, params: &RawValue) -> Option<(u64, windlass_tool::handler::Context)> {
+    fn context(&self, params: &RawValue) -> Option<(u64, windlass_contract::handler::Context)> {
         let OfCall { call } = serde_json::from_str(params.get()).ok()?;
         let context = self.shared.pool().context(self.number, call)?;
         Some((call, context))

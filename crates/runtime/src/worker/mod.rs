@@ -22,12 +22,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use windlass_compile::program::ProgramFile;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     ContextForm, Execution, Handler, HandlerResult, Invocation, Numbers, Placement,
 };
-use windlass_tool::id::ToolId;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::ToolId;
+use windlass_contract::sensitive::Sensitive;
 pub use wire::RpcError;
 
 /// The program of a worker's children.
@@ -289,7 +289,7 @@ struct WorkerHandler {
 #[derive(Serialize)]
 struct Execute<'a> {
     tool: &'a str,
-    args: &'a windlass_tool::arguments::Arguments,
+    args: &'a windlass_contract::arguments::Arguments,
     context: ContextForm<'a>,
 }
 

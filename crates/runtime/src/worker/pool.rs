@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::{Cause, Context, Failure, HandlerResult, Report};
+use windlass_contract::arguments::Arguments;
+use windlass_contract::handler::{Cause, Context, Failure, HandlerResult, Report};
 
 /// Ended calls of a child whose arguments are still looked for in its log lines.
 const RECENT_MAX: usize = 16;

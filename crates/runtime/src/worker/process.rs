@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 use windlass_compile::program::changed_file;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// A running process. It is killed, with its group, when this is dropped.
 pub(crate) struct Process {

@@ -8,14 +8,14 @@ use crate::support::tools::tool;
 use serde_json::json;
 use std::sync::Mutex;
 use tokio::sync::mpsc;
+use windlass_contract::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_contract::handler::{Execution, Success};
+use windlass_contract::id::EffectId;
+use windlass_contract::kind::SideEffects;
+use windlass_contract::registry::Tool;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{CalledBack, Command};
 use windlass_store::{AttemptOutcome, Batch};
-use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
-use windlass_tool::handler::{Execution, Success};
-use windlass_tool::id::EffectId;
-use windlass_tool::kind::SideEffects;
-use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
 
 fn order() -> Tool {
     Tool {

@@ -4,10 +4,10 @@ use crate::support::text_server::{Chat, TextServer, calls, limits, model, text};
 use crate::support::tools::tool;
 use serde_json::json;
 use std::time::Duration;
+use windlass_contract::handler::{Execution, Success};
+use windlass_contract::kind::SideEffects;
+use windlass_contract::registry::Tool;
 use windlass_runtime::text::{FinishReason, TextLimits};
-use windlass_tool::handler::{Execution, Success};
-use windlass_tool::kind::SideEffects;
-use windlass_tool::registry::Tool;
 
 /// Takes a quarter of a minute. Nobody has to wait for it.
 fn order() -> Tool {

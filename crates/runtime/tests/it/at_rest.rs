@@ -11,6 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Semaphore;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Block, Blocks, BlocksUnavailable, Execution, Failure, Success};
+use windlass_contract::id::{CallNumber, ClientId, ConversationId, EffectId, TenantId, UserId};
+use windlass_contract::kind::{Mode, SideEffects};
+use windlass_contract::registry::Tool;
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::{DirectLedger, Ledger};
 use windlass_runtime::text::{Confirmed, Consent, TextSession, TurnEnd, TurnInput, TurnSink};
 use windlass_session::client::{ClientUpdate, ConfirmationQuestion, ErrorCode};
@@ -22,12 +28,6 @@ use windlass_store::{
     MemoryStore, OwnerId, PartyKind, Question, QuestionNumber, Searched, Store, StoreUnavailable,
     Token, Wanted, WantedTasks,
 };
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Block, Blocks, BlocksUnavailable, Execution, Failure, Success};
-use windlass_tool::id::{CallNumber, ClientId, ConversationId, EffectId, TenantId, UserId};
-use windlass_tool::kind::{Mode, SideEffects};
-use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
 
 /// Moves the clock on. While sockets are read it stands where it is.
 async fn pass(seconds: u64) {

@@ -5,17 +5,17 @@ use crate::support::tools::{echo, ready, registry, tool};
 use crate::support::{StillCapabilities, session_config, shared};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::handler::{Execution, Success};
+use windlass_contract::id::ClientId;
+use windlass_contract::intent::Intent;
+use windlass_contract::json::{hash, hex};
+use windlass_contract::kind::{Mode, SideEffects};
+use windlass_contract::registry::Tool;
+use windlass_contract::sensitive::Sensitive;
+use windlass_contract::validate::Validator;
 use windlass_runtime::audit::{Audit, AuditedArguments};
 use windlass_runtime::direct::{DirectRequest, call_once};
 use windlass_session::model::IncomingCall;
-use windlass_tool::handler::{Execution, Success};
-use windlass_tool::id::ClientId;
-use windlass_tool::intent::Intent;
-use windlass_tool::json::{hash, hex};
-use windlass_tool::kind::{Mode, SideEffects};
-use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
-use windlass_tool::validate::Validator;
 
 /// The lines that one call of a tool leaves.
 async fn lines(name: &str, arguments: Value, audited: AuditedArguments) -> Vec<Value> {

@@ -8,6 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::error::ErrorType;
+use windlass_contract::id::{CallNumber, ClientId, EffectId, SessionId, ToolId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
 use windlass_driver::{DirectLedger, Ledger, Sweep};
 use windlass_runtime::audit::{Audit, AuditedArguments, files_of, verify};
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
@@ -15,11 +20,6 @@ use windlass_runtime::sweeper::Sweeper;
 use windlass_session::event::{CallRecord, SessionEvent};
 use windlass_session::limits::Limits;
 use windlass_store::{AttemptOutcome, MemoryStore, OwnerId, Store, StoreLimits, StoreSettings};
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::error::ErrorType;
-use windlass_tool::id::{CallNumber, ClientId, EffectId, SessionId, ToolId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -183,8 +183,8 @@ fn identity() -> SessionIdentity {
         client_id: ClientId::new("client"),
         session_id: SessionId::new("s"),
         user_id: UserId::new("ada"),
-        tenant: windlass_tool::id::TenantId::default(),
-        rights: windlass_tool::rights::Rights::Anonymous,
+        tenant: windlass_contract::id::TenantId::default(),
+        rights: windlass_contract::rights::Rights::Anonymous,
         conversation_id: of.conversation_id.clone(),
         mode: Mode::Voice,
         ledger: Some(of),

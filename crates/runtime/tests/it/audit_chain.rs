@@ -5,23 +5,23 @@ use crate::support::tools::{ready, tool};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_contract::id::{CallNumber, ClientId, ConversationId, SessionId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::audit::{
     Audit, AuditSettings, AuditedArguments, Checkpoint, Fault, Link, Standing, VerifyError,
     files_of, verify,
 };
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_session::event::{EndReason, SessionEvent};
-use windlass_tool::id::{CallNumber, ClientId, ConversationId, SessionId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 pub(crate) fn identity(session: &str) -> SessionIdentity {
     SessionIdentity {
         client_id: ClientId::new("client"),
         session_id: SessionId::new(session),
         user_id: UserId::new("ada"),
-        tenant: windlass_tool::id::TenantId::default(),
-        rights: windlass_tool::rights::Rights::Anonymous,
+        tenant: windlass_contract::id::TenantId::default(),
+        rights: windlass_contract::rights::Rights::Anonymous,
         conversation_id: ConversationId::new("c-1"),
         mode: Mode::Voice,
         ledger: None,

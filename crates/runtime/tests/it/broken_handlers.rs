@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     Execution, Failure, Handler, Invocation, Lookup, LookupInvocation, OutboxClosed, OutcomeLookup,
     Placement, Report,
 };
-use windlass_tool::kind::SideEffects;
-use windlass_tool::registry::Tool;
+use windlass_contract::kind::SideEffects;
+use windlass_contract::registry::Tool;
 
 const PLACEMENTS: [Placement; 2] = [Placement::Inline, Placement::Apart];
 

@@ -3,7 +3,7 @@
 use crate::support::peers::{Peer, Setting, Stage, binary, call, turn_end, voice};
 use crate::support::tools::{ready, tool};
 use serde_json::{Value, json};
-use windlass_tool::registry::Tool;
+use windlass_contract::registry::Tool;
 
 async fn running() -> (Stage, Peer) {
     Stage::running(Setting::default()).await

@@ -8,15 +8,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use windlass_runtime::audit::{Audit, AuditedArguments};
-use windlass_runtime::store_thread::{StoreThread, Surroundings, ThreadSettings};
-use windlass_store::SqliteStore;
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, OutcomeLookup, Placement,
     Success,
 };
-use windlass_tool::kind::{RateLimit, SideEffects};
-use windlass_tool::registry::Tool;
+use windlass_contract::kind::{RateLimit, SideEffects};
+use windlass_contract::registry::Tool;
+use windlass_runtime::audit::{Audit, AuditedArguments};
+use windlass_runtime::store_thread::{StoreThread, Surroundings, ThreadSettings};
+use windlass_store::SqliteStore;
 
 /// A service outside that counts what it is asked for, by its caller's key.
 #[derive(Clone, Default)]

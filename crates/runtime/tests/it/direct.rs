@@ -4,12 +4,12 @@ use crate::support::tools::{Dropped, echo, ready, registry, tool};
 use crate::support::{StillCapabilities, session_config, shared};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use windlass_contract::id::ClientId;
+use windlass_contract::kind::{Mode, RateLimit, SideEffects};
+use windlass_contract::registry::Tool;
 use windlass_runtime::direct::{DirectRequest, DirectSession, call_once};
 use windlass_session::event::SessionEvent;
 use windlass_session::model::IncomingCall;
-use windlass_tool::id::ClientId;
-use windlass_tool::kind::{Mode, RateLimit, SideEffects};
-use windlass_tool::registry::Tool;
 
 fn request(tools: Vec<Tool>) -> DirectRequest {
     DirectRequest {

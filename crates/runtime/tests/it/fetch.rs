@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use windlass_runtime::fetch::{Endpoint, FetchLimits, Fetcher, Places, Resolver, WayOut};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest, Redirects,
 };
+use windlass_runtime::fetch::{Endpoint, FetchLimits, Fetcher, Places, Resolver, WayOut};
 
 const LIMITS: FetchLimits = FetchLimits {
     timeout: Duration::from_secs(5),

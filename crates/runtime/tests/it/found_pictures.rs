@@ -6,18 +6,18 @@ use crate::support::{StillCapabilities, shared};
 use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::Notify;
+use windlass_contract::handler::{
+    ASSETS, Blocks, Capabilities, CapabilityFuture, ContentPart, Execution, Knowledge,
+    KnowledgeReader, Success,
+};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Tool;
 use windlass_provider::profile;
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_runtime::text::{FinishReason, ModelOptions, Protocol, TextModel};
 use windlass_runtime::transport::http::{HttpClient, HttpLimits};
 use windlass_session::event::SessionEvent;
 use windlass_session::limits::Limits;
-use windlass_tool::handler::{
-    ASSETS, Blocks, Capabilities, CapabilityFuture, ContentPart, Execution, Knowledge,
-    KnowledgeReader, Success,
-};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Tool;
 
 /// A world whose disk has no picture and takes its time to say so.
 struct SlowDisk {

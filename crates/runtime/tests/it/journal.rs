@@ -6,6 +6,11 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use windlass_contract::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_contract::id::{CallNumber, ClientId, EffectId, SessionId, ToolId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::{Registry, Tool};
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::direct::{DirectRequest, DirectSession};
 use windlass_runtime::journal::{Journal, JournalSettings, RecordedSession};
 use windlass_session::io::{Input, News};
@@ -18,11 +23,6 @@ use windlass_store::{
     Attempt, AttemptNumber, AttemptOutcome, Effect, EffectKey, EffectState, EntryNumber, Hazards,
     LookupState, Nonce, OwnerId, Question, QuestionNumber, QuestionState, Token,
 };
-use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
-use windlass_tool::id::{CallNumber, ClientId, EffectId, SessionId, ToolId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::{Registry, Tool};
-use windlass_tool::sensitive::Sensitive;
 
 fn tools() -> Arc<Registry> {
     let scoring = Tool {

@@ -4,23 +4,23 @@ use crate::support::tools::{echo, registry};
 use crate::support::{StillCapabilities, session_config, shared};
 use serde_json::json;
 use std::sync::Arc;
+use windlass_contract::id::{ClientId, ConversationId, SessionId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Tool;
 use windlass_runtime::direct::{DirectRequest, DirectSession, call_asking, call_once};
 use windlass_runtime::metrics::Metrics;
 use windlass_runtime::subscriber::{SessionIdentity, Subscriber};
 use windlass_session::context::{ContextEstimate, ContextUse};
 use windlass_session::event::SessionEvent;
 use windlass_session::model::{IncomingCall, Usage};
-use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Tool;
 
 fn identity(session: &str) -> SessionIdentity {
     SessionIdentity {
         client_id: ClientId::new("client"),
         session_id: SessionId::new(session),
         user_id: UserId::new("ada"),
-        tenant: windlass_tool::id::TenantId::default(),
-        rights: windlass_tool::rights::Rights::Anonymous,
+        tenant: windlass_contract::id::TenantId::default(),
+        rights: windlass_contract::rights::Rights::Anonymous,
         conversation_id: ConversationId::new("c"),
         mode: Mode::Voice,
         ledger: None,
@@ -261,8 +261,8 @@ fn what_nobody_understands_is_counted_by_kind_and_kinds_have_an_end() {
         conversation_id: ConversationId::new("c"),
         mode: Mode::Voice,
         ledger: None,
-        tenant: windlass_tool::id::TenantId::default(),
-        rights: windlass_tool::rights::Rights::Anonymous,
+        tenant: windlass_contract::id::TenantId::default(),
+        rights: windlass_contract::rights::Rights::Anonymous,
     };
     let odd = |problem: String| {
         metrics.event(&identity, 0, &SessionEvent::ProviderOddity { problem });

@@ -5,13 +5,13 @@ use crate::support::tools::{Dropped, echo, ready, registry, tool, tool_at};
 use crate::support::{StillCapabilities, session_config, shared};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::handler::{Context, Execution, Invocation, Placement, Success};
+use windlass_contract::id::ClientId;
+use windlass_contract::kind::{Mode, SideEffects};
+use windlass_contract::registry::Tool;
 use windlass_runtime::direct::{DirectRequest, call_once};
 use windlass_session::event::SessionEvent;
 use windlass_session::model::IncomingCall;
-use windlass_tool::handler::{Context, Execution, Invocation, Placement, Success};
-use windlass_tool::id::ClientId;
-use windlass_tool::kind::{Mode, SideEffects};
-use windlass_tool::registry::Tool;
 
 /// Runs a future as a handler does.
 fn with<F: Future<Output = Value> + Send + 'static>(

@@ -7,10 +7,10 @@ use crate::support::{ledger_over, memory_store};
 use serde_json::{Value, json};
 use std::sync::{Arc, Weak};
 use tokio::sync::Semaphore;
+use windlass_contract::handler::{Execution, Success};
+use windlass_contract::kind::SideEffects;
+use windlass_contract::registry::Tool;
 use windlass_runtime::voice::VoiceSettings;
-use windlass_tool::handler::{Execution, Success};
-use windlass_tool::kind::SideEffects;
-use windlass_tool::registry::Tool;
 
 /// A service that holds one session.
 fn one() -> Setting {

@@ -3,9 +3,9 @@
 use crate::support::peers::{Peer, Setting, Stage, binary, call, close_with, turn_end, voice};
 use crate::support::tools::tool;
 use serde_json::{Value, json};
-use windlass_tool::handler::{Execution, Success};
-use windlass_tool::intent::{EndAfter, Intent};
-use windlass_tool::registry::Tool;
+use windlass_contract::handler::{Execution, Success};
+use windlass_contract::intent::{EndAfter, Intent};
+use windlass_contract::registry::Tool;
 
 fn handle(text: &str) -> Value {
     json!({ "sessionResumptionUpdate": { "newHandle": text, "resumable": true } })

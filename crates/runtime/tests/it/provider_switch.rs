@@ -8,16 +8,16 @@ use crate::support::tools::{echo, registry, tool};
 use crate::support::{StillCapabilities, session_config, shared};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::handler::{Execution, Success};
+use windlass_contract::id::ClientId;
+use windlass_contract::intent::Intent;
+use windlass_contract::kind::{Mode, SideEffects};
+use windlass_contract::registry::Tool;
 use windlass_provider::profile::TextTransport;
 use windlass_runtime::audit::{Audit, AuditedArguments};
 use windlass_runtime::direct::{DirectRequest, DirectSession};
 use windlass_runtime::subscriber::Subscriber;
 use windlass_session::model::IncomingCall;
-use windlass_tool::handler::{Execution, Success};
-use windlass_tool::id::ClientId;
-use windlass_tool::intent::Intent;
-use windlass_tool::kind::{Mode, SideEffects};
-use windlass_tool::registry::Tool;
 
 /// What the model asks for in each turn, one call a message, before it has words.
 fn script() -> Vec<(&'static str, Vec<(&'static str, Value)>)> {

@@ -8,9 +8,9 @@ use crate::support::{ledger_over, memory_store};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use windlass_contract::kind::{Reach, SideEffects};
+use windlass_contract::registry::Tool;
 use windlass_driver::Ledger;
-use windlass_tool::kind::{Reach, SideEffects};
-use windlass_tool::registry::Tool;
 
 /// Something to read that others wrote, and something to change.
 #[derive(Default)]

@@ -5,8 +5,8 @@ use crate::support::peers::{Peer, Setting, Stage, binary};
 use crate::support::tools::{ready, tool};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use windlass_tool::registry::Tool;
-use windlass_tool::validate::Validator;
+use windlass_contract::registry::Tool;
+use windlass_contract::validate::Validator;
 
 /// The tool that the recorded model calls.
 fn record_reading() -> Tool {

@@ -7,11 +7,11 @@ use crate::support::{ledger_over, store_settings};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use windlass_contract::kind::SideEffects;
+use windlass_contract::registry::Tool;
 use windlass_driver::Ledger;
 use windlass_runtime::voice::VoiceSettings;
 use windlass_store::SqliteStore;
-use windlass_tool::kind::SideEffects;
-use windlass_tool::registry::Tool;
 
 /// How long a question may be answered.
 const VALID: Duration = Duration::from_secs(300);

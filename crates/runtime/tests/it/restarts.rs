@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
+use windlass_contract::handler::{Execution, Invocation};
+use windlass_contract::kind::SideEffects;
+use windlass_contract::registry::Tool;
 use windlass_runtime::ids::token_hash;
 use windlass_store::command::{Command, Reply};
 use windlass_store::{Batch, Presented, SqliteStore, Store};
-use windlass_tool::handler::{Execution, Invocation};
-use windlass_tool::kind::SideEffects;
-use windlass_tool::registry::Tool;
 
 /// A shop that processes share: what they order there, and whether it ever answers.
 #[derive(Clone, Default)]

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, OutcomeLookup, Success,
 };
-use windlass_tool::kind::{Reach, SideEffects};
-use windlass_tool::registry::Tool;
+use windlass_contract::kind::{Reach, SideEffects};
+use windlass_contract::registry::Tool;
 
 /// A shop that takes an order in when it gets round to it, and until then knows nothing of it.
 struct Shop {

@@ -9,6 +9,9 @@ use bench::{Bench, full, start, start_broken, start_with_old};
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use windlass_contract::id::SessionId;
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::{Ledger, PendingReplies};
 use windlass_runtime::ids;
 use windlass_runtime::store_thread::ThreadSettings;
@@ -17,9 +20,6 @@ use windlass_store::{
     AttemptOutcome, Batch, Beginner, DATABASE_FILE, EffectState, EntryEvent, EntryNumber,
     LegNumber, NewEntry, SqliteStore, Store, StoreUnavailable,
 };
-use windlass_tool::id::SessionId;
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 /// Settings under which nothing is tried again, or written, for the time alone.
 fn patient() -> ThreadSettings {

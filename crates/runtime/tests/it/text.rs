@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Semaphore;
+use windlass_contract::handler::{Execution, Success};
+use windlass_contract::kind::{Mode, SideEffects};
+use windlass_contract::registry::Tool;
 use windlass_provider::answer::AnswerLimits;
 use windlass_runtime::text::{FinishReason, TextLimits, TextSettings};
 use windlass_runtime::transport::http::HttpLimits;
 use windlass_session::limits::Limits;
-use windlass_tool::handler::{Execution, Success};
-use windlass_tool::kind::{Mode, SideEffects};
-use windlass_tool::registry::Tool;
 
 async fn chat(replies: Vec<Reply>, tools: Vec<Tool>) -> (Chat, TextServer) {
     let server = TextServer::start(replies).await;

@@ -4,9 +4,9 @@ use crate::support::peers::{Peer, Setting, Stage, call};
 use crate::support::tools::{Dropped, echo, ready, tool, tool_at};
 use serde_json::{Value, json};
 use std::time::Duration;
-use windlass_tool::handler::{Execution, Placement, Success};
-use windlass_tool::kind::SideEffects;
-use windlass_tool::registry::Tool;
+use windlass_contract::handler::{Execution, Placement, Success};
+use windlass_contract::kind::SideEffects;
+use windlass_contract::registry::Tool;
 
 /// The response that the provider gets to one call.
 async fn answer(provider: &mut Peer, id: &str, name: &str, args: Value) -> Value {

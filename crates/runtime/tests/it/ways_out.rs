@@ -14,6 +14,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use windlass_contract::handler::{
+    CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest, Redirects,
+};
 use windlass_runtime::codec::lost_reason;
 use windlass_runtime::fetch::{Endpoint, FetchLimits, Fetcher, Places, Resolver, WayOut};
 use windlass_runtime::transport::http::{HttpClient, HttpError, HttpLimits};
@@ -22,9 +25,6 @@ use windlass_runtime::transport::websocket::{
     ConnectError, MessageLimits, SocketLimits, Target, connect,
 };
 use windlass_session::model::LostReason;
-use windlass_tool::handler::{
-    CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest, Redirects,
-};
 
 const SOCKET: SocketLimits = SocketLimits {
     messages: MessageLimits {

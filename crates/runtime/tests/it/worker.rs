@@ -6,20 +6,20 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::handler::{
+    Caller, Cancellation, Cause, Context, Execution, Handler, HandlerMessage, HandlerResult,
+    Invocation, Numbers, Outbox, OutboxClosed, SessionContext, SessionFacts, ToolFacts,
+};
+use windlass_contract::id::{
+    CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
+};
+use windlass_contract::kind::Mode;
 use windlass_runtime::worker::{
     Grants, ServedTool, USUAL_VARIABLES, Worker, WorkerLimits, WorkerOptions, WorkerProgram,
     WorkerRequest,
 };
-use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::handler::{
-    Caller, Cancellation, Cause, Context, Execution, Handler, HandlerMessage, HandlerResult,
-    Invocation, Numbers, Outbox, OutboxClosed, SessionContext, SessionFacts, ToolFacts,
-};
-use windlass_tool::id::{
-    CallNumber, CallRef, ClientId, ConversationId, EffectId, SessionId, ToolId, UserId,
-};
-use windlass_tool::kind::Mode;
 
 /// Reads a request's id from its line; `answer ID TEXT` succeeds with that text.
 const SHELL: &str = r#"
@@ -102,7 +102,7 @@ fn invocation(arguments: Value, time_ms: u64, outbox: Arc<Said>) -> Invocation {
             session_id: SessionId::new("s-1"),
             user_id: UserId::new("ada"),
             conversation_id: ConversationId::new("c-1"),
-            rights: windlass_tool::rights::Rights::Anonymous,
+            rights: windlass_contract::rights::Rights::Anonymous,
         },
         mode: Mode::Text,
         registry_version: "1.0.00000000".into(),
@@ -129,11 +129,11 @@ fn invocation(arguments: Value, time_ms: u64, outbox: Arc<Said>) -> Invocation {
                 is_active: true,
                 is_model_generating: true,
                 pending_end_voice_session: false,
-                values: windlass_tool::handler::StateValues::default(),
-                input: windlass_tool::input::InputFacts::default(),
+                values: windlass_contract::handler::StateValues::default(),
+                input: windlass_contract::input::InputFacts::default(),
             },
             effect_id: Some(EffectId::new("e-1")),
-            writes: windlass_tool::handler::RunWrites::default(),
+            writes: windlass_contract::handler::RunWrites::default(),
             deadline_unix_ms: NOW_UNIX_MS + time_ms,
             cancellation: Cancellation::default(),
         },
@@ -221,7 +221,7 @@ async fn a_call_carries_its_tool_arguments_and_context() {
                     "capabilities": {"voice": false, "messaging": true},
                     "voice": {"isActive": false},
                     "effectId": "e-1",
-                    "idempotencyKey": windlass_tool::handler::downstream_key(&EffectId::new("e-1")),
+                    "idempotencyKey": windlass_contract::handler::downstream_key(&EffectId::new("e-1")),
                     "deadline": NOW_UNIX_MS + 10_000,
                     "time": {"zone": null, "now": rfc3339(NOW_UNIX_MS)}
                 }

@@ -9,7 +9,7 @@ use crate::conference::{Conferences, Meeting};
 use crate::settling::{Kind, Request, RequestError};
 use serde_json::{Value, json};
 use windlass_calendar::{PRIMARY, Span, is_titled};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CalendarChange, CalendarChangeKind, CalendarError, CalendarEvent, LinkTrouble,
 };
 

@@ -18,11 +18,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_calendar::{PRIMARY, WorkingHours};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     Availability, AvailabilityRequest, CalendarChange, CalendarError, CalendarEvent, Calendars,
     CapabilityFuture, EventList, EventsRequest, Http,
 };
-use windlass_tool::id::UserId;
+use windlass_contract::id::UserId;
 use wire::Event;
 
 /// The access to the calendars, and the rights in them.

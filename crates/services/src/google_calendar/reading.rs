@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use std::collections::BTreeMap;
 use windlass_calendar::{Span, busy, free};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     Availability, AvailabilityRequest, CalendarError, CalendarEvent, CalendarRange, EventList,
     EventsRequest, FreeSlot,
 };

@@ -7,7 +7,7 @@ use crate::exchange::{Asked, Endpoint, Service, reason};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CapabilityFuture, GeneratedImages, Http, ImageRequest, Images, ServiceError,
 };
 

@@ -9,7 +9,7 @@ pub use openai::OpenaiImages;
 pub use placeholder::PlaceholderImages;
 
 use crate::exchange::Service;
-use windlass_tool::handler::{ServiceError, picture_type};
+use windlass_contract::handler::{ServiceError, picture_type};
 
 /// A picture out of an answer, checked: its type is one that browsers and models show and the declared one, and its size is
 /// allowed.

@@ -7,7 +7,7 @@ use crate::exchange::{Asked, Endpoint, Service};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     AspectRatio, CapabilityFuture, GeneratedImages, Http, ImageRequest, Images, ServiceError,
 };
 

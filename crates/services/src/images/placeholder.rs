@@ -5,7 +5,7 @@ use tiny_skia::{
     Color, FillRule, GradientStop, LinearGradient, Paint, PathBuilder, Pixmap, Point, Rect, Shader,
     SpreadMode, Stroke, Transform,
 };
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     AspectRatio, CapabilityFuture, GeneratedImages, ImageRequest, Images, ServiceError,
 };
 

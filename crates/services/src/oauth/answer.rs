@@ -4,8 +4,8 @@
 use crate::settling::is_code;
 use serde::Deserialize;
 use serde_json::Value;
-use windlass_tool::handler::HttpAnswer;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::handler::HttpAnswer;
+use windlass_contract::sensitive::Sensitive;
 
 /// Bytes of a token.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
@@ -149,7 +149,7 @@ fn error_code(body: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
     use serde_json::json;
-    use windlass_tool::handler::IncompleteBody;
+    use windlass_contract::handler::IncompleteBody;
 
     fn read(status: u16, body: &Value) -> Result<Granted, OauthError> {
         let answer = HttpAnswer {

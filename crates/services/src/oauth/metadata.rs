@@ -6,7 +6,7 @@ use super::answer::{OauthError, body};
 use crate::Clock;
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
-use windlass_tool::handler::{Http, HttpRequest, Redirects};
+use windlass_contract::handler::{Http, HttpRequest, Redirects};
 
 /// Milliseconds for which metadata are valid.
 const GOOD_FOR_MS: u64 = 3_600_000;

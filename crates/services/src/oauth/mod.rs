@@ -15,8 +15,8 @@ pub use metadata::Ways;
 use metadata::{Addresses, Source};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use windlass_tool::handler::{HttpAnswer, HttpRequest, Redirects};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::handler::{HttpAnswer, HttpRequest, Redirects};
+use windlass_contract::sensitive::Sensitive;
 
 /// Characters of a code that is exchanged.
 const CODE_CHARACTERS_MAX: usize = 4_096;

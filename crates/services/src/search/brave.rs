@@ -7,7 +7,7 @@ use super::{Page, results};
 use crate::exchange::{Asked, Endpoint, Service, percent_encoded};
 use serde::Deserialize;
 use std::sync::Arc;
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CapabilityFuture, Freshness, Http, ServiceError, WebSearch, WebSearchAnswer, WebSearchRequest,
 };
 

@@ -11,7 +11,7 @@ pub use tavily::Tavily;
 
 use crate::plain::plain;
 use std::fmt::Write;
-use windlass_tool::handler::WebResult;
+use windlass_contract::handler::WebResult;
 
 const ADDRESS_BYTES_MAX: usize = 2_048;
 const TITLE_CHARACTERS_MAX: usize = 200;

@@ -10,7 +10,7 @@ use crate::plain::plain;
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CapabilityFuture, Freshness, Http, ServiceError, WebSearch, WebSearchAnswer, WebSearchRequest,
 };
 

@@ -7,11 +7,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use windlass_services::Endpoint;
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest, IncompleteBody, Redirects,
 };
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
+use windlass_services::Endpoint;
 
 pub(crate) const KEY: &str = "the-key";
 /// Bytes of an answer that the client reads.

@@ -5,10 +5,10 @@ use crate::images::image_request;
 use crate::search::search_request;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::handler::{Images, ServiceError, WebSearch};
 use windlass_services::Endpoint;
 use windlass_services::images::{GeminiImages, OpenaiImages};
 use windlass_services::search::{Brave, OpenaiSearch, Tavily};
-use windlass_tool::handler::{Images, ServiceError, WebSearch};
 
 /// Asks a service once; its error.
 type Ask = fn(Endpoint) -> ServiceError;

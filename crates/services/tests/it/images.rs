@@ -3,10 +3,10 @@
 use crate::bench::{Client, KEY, Reply, Server, now};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use windlass_services::images::{GeminiImages, OpenaiImages, PlaceholderImages};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     AspectRatio, GeneratedImages, ImageRequest, Images, ServiceError, picture_type,
 };
+use windlass_services::images::{GeminiImages, OpenaiImages, PlaceholderImages};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nthe rest of a picture";
 const JPEG: &[u8] = b"\xff\xd8\xff\xe0the rest of a picture";

@@ -3,11 +3,11 @@
 use crate::bench::{Client, KEY, Reply, Server, now};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use windlass_services::Endpoint;
-use windlass_services::search::{Brave, OpenaiSearch, Tavily};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     Freshness, ServiceError, WebResult, WebSearch, WebSearchAnswer, WebSearchRequest,
 };
+use windlass_services::Endpoint;
+use windlass_services::search::{Brave, OpenaiSearch, Tavily};
 
 pub(crate) fn search_request(results_max: usize) -> WebSearchRequest {
     WebSearchRequest {

@@ -8,9 +8,9 @@ use crate::event::{CallRecord, SessionEvent};
 use crate::facts::CallRequest;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::id::EffectId;
 use windlass_store::{Effect, EffectState};
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::EffectId;
 
 /// The number of awaited effects. The end of the oldest is told in the conversation's next session.
 const ACCEPTED_MAX: usize = 64;

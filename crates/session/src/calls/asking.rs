@@ -9,11 +9,11 @@ use crate::dialogue::Dialogue;
 use crate::facts::CallRequest;
 use crate::policy::{EffectRun, Judged, confirm, outcome_unknown};
 use std::collections::BTreeMap;
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::input::{GivenInput, InputAction, InputRequest, SentInput};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{OpenQuestion, Reply, Request};
 use windlass_store::{Question, QuestionInput};
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::input::{GivenInput, InputAction, InputRequest, SentInput};
-use windlass_tool::sensitive::Sensitive;
 
 /// Characters of a service's words where no form is shown.
 const WORDS_MAX: usize = 1_000;

@@ -18,17 +18,17 @@ use crate::policy::{
 };
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::envelope::{Outcome, ToolResponse};
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::handler::{HandlerMessage, HandlerResult, SessionFacts};
+use windlass_contract::id::{CallNumber, CallRef, EffectId};
+use windlass_contract::input::InputFacts;
+use windlass_contract::intent::Intent;
+use windlass_contract::kind::Scheduling;
+use windlass_contract::template;
 use windlass_store::command::{Record, Reply, ValuesEntry};
 use windlass_store::log::LegRequest;
 use windlass_store::{AttemptOutcome, Effect, EffectState};
-use windlass_tool::envelope::{Outcome, ToolResponse};
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::handler::{HandlerMessage, HandlerResult, SessionFacts};
-use windlass_tool::id::{CallNumber, CallRef, EffectId};
-use windlass_tool::input::InputFacts;
-use windlass_tool::intent::Intent;
-use windlass_tool::kind::Scheduling;
-use windlass_tool::template;
 
 /// Milliseconds that the ledger may take to grant another attempt, before a task that waits for it has ended.
 const DECISION_MS: u64 = 30_000;

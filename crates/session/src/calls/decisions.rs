@@ -21,19 +21,19 @@ use crate::turn::Charge;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::condition::{Facts, Given};
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::id::{CallNumber, EffectId};
+use windlass_contract::input::{InputAction, SentInput};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
+use windlass_contract::template;
 use windlass_store::command::{
     AnswerVerdict, OpenQuestion, Refusal, Reply, Request, RequestOrigin, Run, WithdrawnQuestion,
 };
 use windlass_store::{
     Effect, EffectState, Nonce, Question, QuestionNumber, QuestionState, StandingApproval,
 };
-use windlass_tool::condition::{Facts, Given};
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::{CallNumber, EffectId};
-use windlass_tool::input::{InputAction, SentInput};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
-use windlass_tool::template;
 
 /// The consent that a call's tool asks for, over its canonical arguments and the present facts.
 pub(super) fn consent_of(call: &CallFacts, dialogue: &Dialogue) -> Option<Arc<ConsentReason>> {

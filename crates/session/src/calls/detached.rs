@@ -12,10 +12,10 @@ use crate::policy::Settled;
 use crate::turn::Charge;
 use serde_json::json;
 use std::sync::Arc;
-use windlass_tool::envelope::{Outcome, ToolResponse};
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::{CallNumber, EffectId};
-use windlass_tool::kind::{Reach, Scheduling};
+use windlass_contract::envelope::{Outcome, ToolResponse};
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::id::{CallNumber, EffectId};
+use windlass_contract::kind::{Reach, Scheduling};
 
 /// The note to the model beside such an answer.
 const AT_WORK: &str = "It was accepted and is still running; nothing has failed. You are told how it ends without asking for it: do not call it again for that.";

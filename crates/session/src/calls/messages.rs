@@ -10,10 +10,10 @@ use crate::io::Output;
 use crate::time::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
+use windlass_contract::handler::HandlerMessage;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::Progress;
 use windlass_store::command::TaskProgress;
-use windlass_tool::handler::HandlerMessage;
-use windlass_tool::sensitive::Sensitive;
 
 /// Types of client messages that only the server itself sends (`docs/voice-protocol.md`). A handler may send any other, which reaches
 /// the client in a space of its own.

@@ -15,14 +15,14 @@ use crate::policy::{Gates, Settled, confirm, consent, examine, outcome_of};
 use crate::turn::Charge;
 use serde_json::Value;
 use std::sync::Arc;
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::handler::ReplyNumber;
+use windlass_contract::id::{CallNumber, CallRef};
+use windlass_contract::kind::Reach;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::AttemptOutcome;
 use windlass_store::command::Reply;
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::handler::ReplyNumber;
-use windlass_tool::id::{CallNumber, CallRef};
-use windlass_tool::kind::Reach;
-use windlass_tool::sensitive::Sensitive;
 
 /// A handler's request to call a tool.
 pub(super) struct HandlerCall {

@@ -12,15 +12,15 @@ use crate::policy::{ConsentReason, EffectRun};
 use crate::time::Timestamp;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::error::CallError;
+use windlass_contract::id::{CallNumber, CallRef, EffectId};
+use windlass_contract::input::GivenInput;
+use windlass_contract::kind::{Behavior, Mode, Scheduling};
+use windlass_contract::registry::Tool;
 use windlass_store::command::OpenQuestion;
 use windlass_store::{LegNumber, Nonce, Question, QuestionNumber};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::error::CallError;
-use windlass_tool::id::{CallNumber, CallRef, EffectId};
-use windlass_tool::input::GivenInput;
-use windlass_tool::kind::{Behavior, Mode, Scheduling};
-use windlass_tool::registry::Tool;
 
 /// A call that waits or runs.
 #[derive(Debug)]

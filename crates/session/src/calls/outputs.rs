@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 use serde_json::{Value, json};
 use std::io;
 use std::time::Duration;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -7,7 +7,7 @@ use crate::client::{CancelOutcome, CancelWay, ClientUpdate};
 use crate::dialogue::Dialogue;
 use crate::event::SessionEvent;
 use crate::io::Output;
-use windlass_tool::id::{CallNumber, EffectId};
+use windlass_contract::id::{CallNumber, EffectId};
 
 impl Calls {
     /// The user wants no more of one call. Answered in every case.

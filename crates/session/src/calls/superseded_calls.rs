@@ -1,8 +1,8 @@
 //! Calls that handlers make: the place of each below the call of a model or an approval, and the combined state of one attempt's calls.
 //! Knows no policy and no call.
 
-use windlass_tool::handler::ReplyNumber;
-use windlass_tool::id::{CallNumber, CallRef, EffectId, ToolId};
+use windlass_contract::handler::ReplyNumber;
+use windlass_contract::id::{CallNumber, CallRef, EffectId, ToolId};
 
 /// The place of a call that a handler asked for.
 #[derive(Clone, Debug)]

@@ -6,12 +6,12 @@ use super::arguments;
 use crate::facts::{CallFacts, CallRequest, Delivered, shorten};
 use serde_json::json;
 use std::sync::Arc;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::condition::Facts;
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::handler::SessionFacts;
-use windlass_tool::registry::{Registry, Tool};
-use windlass_tool::rights::{Permissions, Rights, Role};
+use windlass_contract::arguments::Arguments;
+use windlass_contract::condition::Facts;
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::handler::SessionFacts;
+use windlass_contract::registry::{Registry, Tool};
+use windlass_contract::rights::{Permissions, Rights, Role};
 
 /// The reason why nothing runs.
 pub(crate) type Refused = Box<(CallRequest, CallError)>;

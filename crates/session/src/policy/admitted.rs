@@ -5,11 +5,11 @@ use crate::facts::CallFacts;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::handler::SessionFacts;
+use windlass_contract::id::{CallNumber, CallRef, EffectId};
+use windlass_contract::registry::Tool;
 use windlass_store::{AttemptNumber, QuestionNumber};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::handler::SessionFacts;
-use windlass_tool::id::{CallNumber, CallRef, EffectId};
-use windlass_tool::registry::Tool;
 
 /// A call that passed every gate, ready to run once. Its owner may read it:
 ///
@@ -25,7 +25,7 @@ use windlass_tool::registry::Tool;
 /// use std::sync::Arc;
 /// use windlass_session::facts::CallFacts;
 /// use windlass_session::io::AdmittedCall;
-/// use windlass_tool::handler::SessionFacts;
+/// use windlass_contract::handler::SessionFacts;
 ///
 /// fn admit(facts: Arc<CallFacts>, session: SessionFacts) -> AdmittedCall {
 ///     AdmittedCall {

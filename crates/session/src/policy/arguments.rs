@@ -4,13 +4,13 @@
 use crate::facts::{Clamp, Completed};
 use serde_json::json;
 use std::sync::Arc;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::kind::Category;
-use windlass_tool::number;
-use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
-use windlass_tool::validate::Violation;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::kind::Category;
+use windlass_contract::number;
+use windlass_contract::registry::Tool;
+use windlass_contract::sensitive::Sensitive;
+use windlass_contract::validate::Violation;
 
 /// The number of violations that the message itself names; all of them are in the details.
 const VIOLATIONS_NAMED: usize = 3;

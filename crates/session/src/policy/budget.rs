@@ -3,9 +3,9 @@
 use super::loop_guard::LoopHistory;
 use crate::event::TurnSummary;
 use crate::limits::TurnLimits;
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::kind::{Category, Mode};
-use windlass_tool::registry::Tool;
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::kind::{Category, Mode};
+use windlass_contract::registry::Tool;
 
 /// The tool that blocks a user, once a session (`docs/policies.md`, "Limits that are not a turn's").
 pub(crate) const BLOCKING_TOOL: &str = "ignore_user";

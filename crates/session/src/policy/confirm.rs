@@ -5,11 +5,11 @@ use super::consent::ConsentReason;
 use super::outcome::outcome_unknown;
 use serde_json::Value;
 use std::borrow::Cow;
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::registry::Tool;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::{Certainty, Earlier, Effect, Hazards, PartyKind, Question};
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
 
 /// The user is being asked, for this reason.
 pub(crate) fn required(

@@ -5,16 +5,16 @@
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::condition::{ConsentCondition, Facts, Unjudged};
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::registry::Tool;
+use windlass_contract::remember::Remember;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::{
     Certainty, Hazards, Question, QuestionNumber, STANDING_VALUES_BYTES_MAX, StandingApproval,
     standing_id,
 };
-use windlass_tool::arguments::Arguments;
-use windlass_tool::condition::{ConsentCondition, Facts, Unjudged};
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::registry::Tool;
-use windlass_tool::remember::Remember;
-use windlass_tool::sensitive::Sensitive;
 
 /// Why the user was asked about a call, or was not, of a tool that asks.
 #[derive(Clone, Debug, PartialEq, Eq)]

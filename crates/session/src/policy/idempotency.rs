@@ -8,12 +8,12 @@ use crate::limits::Limits;
 use lru::LruCache;
 use serde_json::json;
 use std::sync::Arc;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::id::{CallNumber, EffectId};
-use windlass_tool::json;
-use windlass_tool::kind::Reach;
-use windlass_tool::registry::Tool;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::id::{CallNumber, EffectId};
+use windlass_contract::json;
+use windlass_contract::kind::Reach;
+use windlass_contract::registry::Tool;
 
 /// Provider ids shorter than this, in characters, are taken for unstable (`docs/policies.md`, "The same call twice").
 const STABLE_ID_LENGTH_MIN: usize = 9;

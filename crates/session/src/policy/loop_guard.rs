@@ -6,11 +6,11 @@ use crate::limits::TurnLimits;
 use serde::{Deserialize, Serialize};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use windlass_tool::arguments::Arguments;
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::ToolId;
-use windlass_tool::registry::DESCRIBE_TOOL;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::id::ToolId;
+use windlass_contract::registry::DESCRIBE_TOOL;
+use windlass_contract::sensitive::Sensitive;
 
 /// The third identical call and the next call after two empty results are refused (`docs/policies.md`, "Loops").
 const SAME_CALLS_MAX: usize = 2;

@@ -27,4 +27,4 @@ pub(crate) use reconnect::{Reconnect, Verdict};
 pub(crate) use retry::{Failed, retry_delay};
 
 /// The one tool that costs no budget: it returns a guide that the prompt had no room for (`docs/policies.md`, "The pipeline").
-pub(crate) use windlass_tool::registry::DESCRIBE_TOOL;
+pub(crate) use windlass_contract::registry::DESCRIBE_TOOL;

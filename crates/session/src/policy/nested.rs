@@ -1,9 +1,9 @@
 //! Tools that handlers may call: how deep, and what a nested call may do (`docs/policies.md`, "Calls that tools make"). The user is not
 //! asked about such a call: the user was asked about its parent.
 
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::ToolId;
-use windlass_tool::registry::Tool;
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::id::ToolId;
+use windlass_contract::registry::Tool;
 
 /// The depth of calls below that of a model or an approval.
 const DEPTH_MAX: usize = 3;

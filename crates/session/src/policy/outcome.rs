@@ -1,17 +1,17 @@
 //! Step 12: a handler's result is judged by its tool's declaration and becomes the one outcome of its call.
 
 use std::sync::Arc;
+use windlass_contract::data::Data;
+use windlass_contract::envelope::{Outcome, ToolResponse};
+use windlass_contract::error::{CallError, ErrorType, FailureKind};
+use windlass_contract::excess;
+use windlass_contract::handler::{Cause, Failure, HandlerResult, Report, Success};
+use windlass_contract::input::InputRequest;
+use windlass_contract::intent::Intent;
+use windlass_contract::kind::Scheduling;
+use windlass_contract::registry::Tool;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::AttemptOutcome;
-use windlass_tool::data::Data;
-use windlass_tool::envelope::{Outcome, ToolResponse};
-use windlass_tool::error::{CallError, ErrorType, FailureKind};
-use windlass_tool::excess;
-use windlass_tool::handler::{Cause, Failure, HandlerResult, Report, Success};
-use windlass_tool::input::InputRequest;
-use windlass_tool::intent::Intent;
-use windlass_tool::kind::Scheduling;
-use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
 
 pub(crate) struct Judged {
     pub(crate) outcome: Outcome,

@@ -5,7 +5,7 @@ use crate::limits::Limits;
 use crate::model::LostReason;
 use crate::time::Timestamp;
 use std::time::Duration;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// The time before the announced end of a connection at which the next one is opened, even if the model is working.
 const ROTATION_LEAD: Duration = Duration::from_secs(5);

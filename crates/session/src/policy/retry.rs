@@ -3,10 +3,10 @@
 
 use crate::limits::TurnLimits;
 use std::time::Duration;
-use windlass_tool::error::CallError;
-use windlass_tool::id::{CallRef, SessionId};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Tool;
+use windlass_contract::error::CallError;
+use windlass_contract::id::{CallRef, SessionId};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Tool;
 
 /// 300 ms, doubling to 3 s, a fifth more or less (`docs/policies.md`, "Retries").
 const FIRST_DELAY_MS: u64 = 300;

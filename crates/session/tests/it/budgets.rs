@@ -3,8 +3,8 @@
 use crate::harness::{Bench, check, check_with};
 use expect_test::expect;
 use std::sync::Arc;
+use windlass_contract::kind::Mode;
 use windlass_session::limits::Limits;
-use windlass_tool::kind::Mode;
 
 #[test]
 fn voice_admits_two_retrievals_and_three_calls_a_turn_over_all_messages() {

@@ -4,13 +4,13 @@ use crate::harness::Bench;
 use crate::harness::tools::{registry, roles, tool};
 use serde_json::json;
 use std::sync::Arc;
-use windlass_session::session::SessionConfig;
-use windlass_tool::condition::{
+use windlass_contract::condition::{
     Availability, Condition, ConsentCondition, Given, LocalClock, Values,
 };
-use windlass_tool::kind::{Category, Mode, Reach, SideEffects};
-use windlass_tool::registry::{Registry, Tool};
-use windlass_tool::rights::Rights;
+use windlass_contract::kind::{Category, Mode, Reach, SideEffects};
+use windlass_contract::registry::{Registry, Tool};
+use windlass_contract::rights::Rights;
+use windlass_session::session::SessionConfig;
 
 /// Tools whose conditions a test names: `gated` reads, `transfer` writes.
 fn conditional(available: &str, asks: &str) -> Registry {

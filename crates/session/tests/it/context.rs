@@ -3,10 +3,10 @@
 use crate::harness::{Bench, check, check_with};
 use expect_test::expect;
 use std::sync::Arc;
+use windlass_contract::kind::Mode;
 use windlass_session::context::ContextEstimate;
 use windlass_session::model::{HistoryEntry, Role};
 use windlass_session::session::SessionConfig;
-use windlass_tool::kind::Mode;
 
 fn window_of(tokens: u64) -> impl FnOnce(&mut SessionConfig) {
     move |config| Arc::make_mut(&mut config.profile).context_tokens_max = tokens

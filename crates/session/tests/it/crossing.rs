@@ -3,10 +3,10 @@
 use crate::harness::{Bench, check, check_with};
 use expect_test::expect;
 use std::sync::Arc;
+use windlass_contract::kind::Mode;
 use windlass_session::limits::{Limits, TurnLimits};
 use windlass_session::model::{CallSupport, ModelProfile};
 use windlass_session::session::SessionConfig;
-use windlass_tool::kind::Mode;
 
 fn never_waits(config: &mut SessionConfig) {
     config.profile = Arc::new(ModelProfile {

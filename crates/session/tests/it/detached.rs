@@ -3,9 +3,9 @@
 use crate::harness::check_with;
 use expect_test::{Expect, expect};
 use std::sync::Arc;
+use windlass_contract::kind::Mode;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, ModelProfile};
-use windlass_tool::kind::Mode;
 
 /// A model that waits for every call, for two seconds of the five that each may take.
 fn check(mode: Mode, script: Expect) {

@@ -2,7 +2,7 @@
 
 use crate::harness::check;
 use expect_test::expect;
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 #[test]
 fn what_the_model_asks_for_in_other_words_is_the_same_change() {

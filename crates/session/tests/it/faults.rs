@@ -2,7 +2,7 @@
 
 use crate::harness::{check, check_with};
 use expect_test::expect;
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 #[test]
 fn a_read_that_takes_too_long_is_transient_and_dropped() {

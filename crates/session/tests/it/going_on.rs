@@ -4,8 +4,8 @@
 use crate::harness::check_with;
 use expect_test::{Expect, expect};
 use std::sync::Arc;
+use windlass_contract::kind::Mode;
 use windlass_session::limits::{Limits, TurnLimits};
-use windlass_tool::kind::Mode;
 
 /// A session whose turns are ended at the first refusal.
 fn check(script: Expect) {

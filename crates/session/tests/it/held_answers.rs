@@ -3,8 +3,8 @@
 use crate::harness::{check, check_with};
 use expect_test::expect;
 use std::sync::Arc;
+use windlass_contract::kind::Mode;
 use windlass_session::limits::Limits;
-use windlass_tool::kind::Mode;
 
 #[test]
 fn a_repeat_that_is_taken_back_before_it_goes_out_leaves_the_late_result_to_be_told() {

@@ -3,6 +3,13 @@
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Cause, ContentPart, Failure, HandlerMessage, Report, Success};
+use windlass_contract::id::{CallNumber, CallRef, EffectId, SessionId, ToolId, UserId};
+use windlass_contract::input::SentInput;
+use windlass_contract::intent::Intent;
+use windlass_contract::kind::{Mode, Scheduling};
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::client::{ClientEvent, MessageKey};
 use windlass_session::io::{Input, News, RateDecision, StandingNews, StoreProblem};
 use windlass_session::log_text::TicketReply;
@@ -17,13 +24,6 @@ use windlass_store::{
     EntryNumber, Hazards, LookupState, Nonce, OwnerId, Question, QuestionNumber, QuestionState,
     StandingApproval, StandingChange, StandingEnd, StandingEvent, StandingScope,
 };
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Cause, ContentPart, Failure, HandlerMessage, Report, Success};
-use windlass_tool::id::{CallNumber, CallRef, EffectId, SessionId, ToolId, UserId};
-use windlass_tool::input::SentInput;
-use windlass_tool::intent::Intent;
-use windlass_tool::kind::{Mode, Scheduling};
-use windlass_tool::sensitive::Sensitive;
 
 fn check(inputs: Vec<Input>) {
     for input in inputs {

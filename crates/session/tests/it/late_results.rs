@@ -3,8 +3,8 @@
 use crate::harness::{check, check_with};
 use expect_test::expect;
 use std::sync::Arc;
+use windlass_contract::kind::Mode;
 use windlass_session::model::{AnswerBatching, ModelProfile};
-use windlass_tool::kind::Mode;
 
 #[test]
 fn a_result_whose_connection_is_gone_is_told_as_text_once_neither_side_speaks() {

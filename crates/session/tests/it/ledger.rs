@@ -2,7 +2,7 @@
 
 use crate::harness::{Bench, check};
 use expect_test::expect;
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 #[test]
 fn a_change_is_stored_before_anybody_hears_that_it_was_made() {

@@ -2,7 +2,7 @@
 
 use crate::harness::check;
 use expect_test::expect;
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 #[test]
 fn a_session_waits_for_what_another_is_at_and_hears_its_end() {

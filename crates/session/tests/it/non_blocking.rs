@@ -4,9 +4,9 @@ use crate::harness::{Bench, check, check_with};
 use expect_test::expect;
 use std::fmt::Write;
 use std::sync::Arc;
+use windlass_contract::kind::Mode;
 use windlass_session::limits::Limits;
 use windlass_session::model::{CallSupport, ModelProfile};
-use windlass_tool::kind::Mode;
 
 fn said(calls: CallSupport, scheduling: bool, tool: &str, result: &str) -> String {
     let (mut bench, _) = Bench::with(Mode::Voice, |config| {

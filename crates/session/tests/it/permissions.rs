@@ -2,8 +2,8 @@
 
 use crate::harness::Bench;
 use crate::harness::tools::roles;
-use windlass_tool::kind::Mode;
-use windlass_tool::rights::Rights;
+use windlass_contract::kind::Mode;
+use windlass_contract::rights::Rights;
 
 /// A session of a caller with these roles, and what it says to each line of a script. `None` has not signed in.
 fn said(named: Option<&[&str]>, script: &[&str]) -> Vec<String> {

@@ -3,8 +3,8 @@
 use crate::harness::{check, check_with};
 use expect_test::expect;
 use std::sync::Arc;
+use windlass_contract::kind::Mode;
 use windlass_session::limits::Limits;
-use windlass_tool::kind::Mode;
 
 #[test]
 fn one_call_runs_with_defaults_and_its_answer_cites_what_was_found() {

@@ -2,7 +2,7 @@
 
 use crate::harness::{Bench, check};
 use expect_test::expect;
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 #[test]
 fn a_lost_connection_is_replaced_at_once_and_takes_up_where_the_handle_was_made() {

@@ -2,8 +2,8 @@
 
 use crate::harness::Bench;
 use std::collections::{BTreeMap, BTreeSet};
+use windlass_contract::kind::Mode;
 use windlass_session::journal::Replay;
-use windlass_tool::kind::Mode;
 
 /// A small generator of our own (xorshift64*), so that a seed means the same run for ever.
 struct Random(u64);

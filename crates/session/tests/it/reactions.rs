@@ -4,9 +4,9 @@
 use crate::harness::{check, check_with};
 use expect_test::expect;
 use std::sync::Arc;
+use windlass_contract::kind::Mode;
 use windlass_session::model::{AnswerBatching, CallSupport, ModelProfile};
 use windlass_session::session::SessionConfig;
-use windlass_tool::kind::Mode;
 
 /// A model that goes on speaking while its calls run.
 fn never_waits(config: &mut SessionConfig) {

@@ -2,7 +2,7 @@
 
 use crate::harness::check;
 use expect_test::expect;
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 #[test]
 fn refused_a_forged_token() {

@@ -2,7 +2,7 @@
 
 use crate::harness::check;
 use expect_test::expect;
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 #[test]
 fn what_was_said_is_history_and_the_open_question_is_asked_again() {

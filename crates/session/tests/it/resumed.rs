@@ -2,7 +2,7 @@
 
 use crate::harness::check;
 use expect_test::expect;
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 #[test]
 fn an_open_question_waits_on_under_its_token() {

@@ -3,8 +3,8 @@
 use crate::harness::{check, check_with};
 use expect_test::expect;
 use std::sync::Arc;
+use windlass_contract::kind::Mode;
 use windlass_session::limits::Limits;
-use windlass_tool::kind::Mode;
 
 #[test]
 fn a_failed_read_is_tried_three_times_more_and_the_pauses_double() {

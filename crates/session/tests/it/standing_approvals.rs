@@ -3,8 +3,8 @@
 use crate::harness::{check, check_with};
 use expect_test::expect;
 use std::sync::Arc;
+use windlass_contract::kind::Mode;
 use windlass_session::limits::Limits;
-use windlass_tool::kind::Mode;
 
 #[test]
 fn an_approval_that_is_remembered_covers_calls_with_the_same_values_alone() {

@@ -6,15 +6,15 @@ use crate::harness::{check, check_with};
 use expect_test::expect;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::handler::StateValues;
+use windlass_contract::id::ToolId;
+use windlass_contract::intent::Intent;
+use windlass_contract::kind::Mode;
 use windlass_session::event::SessionEvent;
 use windlass_session::limits::Limits;
 use windlass_session::log_text::{KeptState, Said};
 use windlass_session::{SetApart, ValuesApart};
 use windlass_store::{Entry, EntryNumber};
-use windlass_tool::handler::StateValues;
-use windlass_tool::id::ToolId;
-use windlass_tool::intent::Intent;
-use windlass_tool::kind::Mode;
 
 #[test]
 fn a_value_that_is_set_is_what_later_calls_are_given() {

@@ -3,7 +3,7 @@
 
 use crate::harness::check;
 use expect_test::expect;
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 #[test]
 fn by_voice_a_task_is_accepted_at_once_and_its_end_is_told_when_nobody_speaks() {

@@ -3,8 +3,8 @@
 use crate::harness::{check, check_with};
 use expect_test::expect;
 use std::sync::Arc;
+use windlass_contract::kind::Mode;
 use windlass_session::model::{CallSupport, ModelProfile};
-use windlass_tool::kind::Mode;
 
 #[test]
 fn a_turn_ends_once_at_the_providers_end() {

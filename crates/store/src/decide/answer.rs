@@ -8,7 +8,7 @@ use crate::effect::{AttemptOutcome, Effect, LookupState};
 use crate::id::{AttemptNumber, QuestionNumber};
 use crate::log::{EffectState, QuestionState};
 use crate::question::{Earlier, Hazards, Question};
-use windlass_tool::id::EffectId;
+use windlass_contract::id::EffectId;
 
 impl DecisionBuilder<'_> {
     pub(super) fn answer(&mut self, answer: &ApprovalAnswer) -> Reply {

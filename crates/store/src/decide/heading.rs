@@ -6,7 +6,7 @@ use crate::id::{EntryNumber, QuestionNumber};
 use crate::leg::Heading;
 use crate::log::{EntryEvent, QuestionState, SaidWords};
 use crate::rows::Change;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 impl DecisionBuilder<'_> {
     /// Counts messages, and takes the conversation's title from the first one of its user.

@@ -7,7 +7,7 @@ use crate::id::{AttemptNumber, Nonce, QuestionNumber};
 use crate::log::{EffectState, EntryEvent, LegRequest, QuestionState};
 use crate::question::Question;
 use crate::rows::Change;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// The longest time that a service may take for an accepted effect.
 const ACCEPTED_MAX_MS: u64 = 24 * 60 * 60 * 1_000;

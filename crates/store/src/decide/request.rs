@@ -11,7 +11,7 @@ use crate::leg::{Became, Delivery};
 use crate::log::{EffectState, QuestionState};
 use crate::question::{Certainty, Earlier, Hazards, Question, QuestionInput};
 use sha2::{Digest, Sha256};
-use windlass_tool::id::EffectId;
+use windlass_contract::id::EffectId;
 
 /// Whether a request belongs with the earlier ones of its key, or is a new one.
 #[derive(Clone, Copy, PartialEq, Eq)]

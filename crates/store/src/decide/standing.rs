@@ -10,8 +10,8 @@ use crate::standing::{
     STANDING_VALUES_BYTES_MAX, StandingApproval, StandingChange, StandingEnd, StandingEvent,
     StandingScope,
 };
-use windlass_tool::id::{EffectId, SessionId};
-use windlass_tool::kind::Mode;
+use windlass_contract::id::{EffectId, SessionId};
+use windlass_contract::kind::Mode;
 
 impl DecisionBuilder<'_> {
     /// Row 18: the standing approval that lets a request run if only its tool demands consent.

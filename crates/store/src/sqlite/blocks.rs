@@ -3,8 +3,8 @@
 use super::SqliteStore;
 use super::tables::{loaded_time, time};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
-use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
-use windlass_tool::id::{TenantId, UserId};
+use windlass_contract::handler::{Block, Blocks, BlocksUnavailable};
+use windlass_contract::id::{TenantId, UserId};
 
 impl Blocks for SqliteStore {
     fn block_all(&self, blocks: &[Block]) -> Result<(), BlocksUnavailable> {

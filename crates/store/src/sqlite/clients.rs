@@ -3,7 +3,7 @@
 use super::tables::bound;
 use crate::ENDED_CLIENTS_MAX;
 use rusqlite::{Connection, TransactionBehavior, params};
-use windlass_tool::id::ClientId;
+use windlass_contract::id::ClientId;
 
 /// Ends a client's id. The oldest ids make room.
 pub(super) fn end(connection: &mut Connection, client_id: &ClientId) -> rusqlite::Result<()> {

@@ -8,8 +8,8 @@ use crate::id::{ConversationRef, EntryNumber, Nonce, OwnerId};
 use crate::leg::{Conversation, Delivery, Leg};
 use crate::{Hash, Wanted};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use windlass_tool::id::{ConversationId, EffectId, SessionId, TenantId};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::{ConversationId, EffectId, SessionId, TenantId};
+use windlass_contract::sensitive::Sensitive;
 
 pub(super) fn find(
     connection: &Connection,

@@ -4,7 +4,7 @@
 use super::{DATABASE_FILE, OpenError, check_age, connect_to_read, explain, not_writable, schema};
 use rusqlite::Connection;
 use std::path::Path;
-use windlass_tool::private;
+use windlass_contract::private;
 
 /// Writes the database of a data folder, as it is at one moment, to a new file. Commits that are still in the write-ahead log are
 /// included.

@@ -7,7 +7,7 @@ use crate::document::EffectColumns;
 use crate::effect::Effect;
 use crate::id::{ConversationRef, EffectKey};
 use rusqlite::{Connection, Params, Row, params};
-use windlass_tool::id::{ConversationId, EffectId, TenantId, ToolId, UserId};
+use windlass_contract::id::{ConversationId, EffectId, TenantId, ToolId, UserId};
 
 /// A query for one conversation's effects, oldest first. `?1` and `?2` are the conversation.
 macro_rules! of_conversation {

@@ -5,8 +5,8 @@ use crate::Searched;
 use crate::id::{ConversationRef, EntryNumber, LegNumber};
 use crate::log::{Entry, EntryEvent, SaidWords};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use windlass_tool::id::{ConversationId, SessionId, TenantId};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::{ConversationId, SessionId, TenantId};
+use windlass_contract::sensitive::Sensitive;
 
 /// The newest entries after one, oldest first.
 pub(super) fn newest(

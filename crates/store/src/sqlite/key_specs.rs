@@ -3,7 +3,7 @@
 
 use super::tables::time;
 use rusqlite::{Connection, params};
-use windlass_tool::id::ToolId;
+use windlass_contract::id::ToolId;
 
 /// A row's time is at most so much older than its newest effect, so that it is seldom written.
 const STALE_MS: i64 = 24 * 60 * 60 * 1_000;

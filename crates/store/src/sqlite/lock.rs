@@ -5,8 +5,8 @@ use crate::StoreSettings;
 use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
 use std::path::Path;
-use windlass_tool::envelope::rfc3339;
-use windlass_tool::private;
+use windlass_contract::envelope::rfc3339;
+use windlass_contract::private;
 
 /// Bytes of the holder's own words that are read.
 const HOLDER_BYTES_MAX: u64 = 500;

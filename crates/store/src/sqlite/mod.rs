@@ -47,8 +47,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tables::unavailable;
-use windlass_tool::id::{ClientId, ConversationId, EffectId, TenantId};
-use windlass_tool::private;
+use windlass_contract::id::{ClientId, ConversationId, EffectId, TenantId};
+use windlass_contract::private;
 
 /// The file's name in the data folder.
 pub const DATABASE_FILE: &str = "windlass.db";
@@ -674,9 +674,9 @@ mod tests {
     };
     use std::path::Path;
     use std::sync::Arc;
-    use windlass_tool::id::{ClientId, ConversationId, SessionId, TenantId, UserId};
-    use windlass_tool::kind::Mode;
-    use windlass_tool::sensitive::Sensitive;
+    use windlass_contract::id::{ClientId, ConversationId, SessionId, TenantId, UserId};
+    use windlass_contract::kind::Mode;
+    use windlass_contract::sensitive::Sensitive;
 
     fn open(folder: &Path) -> SqliteStore {
         let settings = StoreSettings {

@@ -7,7 +7,7 @@ use crate::id::OwnerId;
 use crate::party::{ConversationPlace, Crowd, Parties, PartyKind, ROOM_MAX};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params};
-use windlass_tool::id::{ConversationId, TenantId};
+use windlass_contract::id::{ConversationId, TenantId};
 
 /// The asking process, and the time.
 pub(super) struct Asking<'a> {

@@ -7,7 +7,7 @@ use crate::id::{ConversationRef, OwnerId};
 use crate::{ABANDONED_MS, PRUNED_ROWS_MAX, StoreLimits};
 use rusqlite::{Connection, Row, params};
 use std::collections::BTreeSet;
-use windlass_tool::id::{ConversationId, TenantId};
+use windlass_contract::id::{ConversationId, TenantId};
 
 /// The times by which rows are old.
 pub(super) struct Ends<'a> {

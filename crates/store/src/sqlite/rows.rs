@@ -15,7 +15,7 @@ use crate::rows::{Change, Counts, Tables};
 use crate::task::RunningTasks;
 use crate::{Hash, StoreLimits, StoreUnavailable};
 use rusqlite::Connection;
-use windlass_tool::id::{EffectId, SessionId, ToolId};
+use windlass_contract::id::{EffectId, SessionId, ToolId};
 
 pub(super) struct ConversationRows<'a> {
     connection: &'a Connection,

@@ -6,7 +6,7 @@ use crate::leg::Heading;
 use crate::log::SaidWords;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use std::collections::BTreeMap;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// Marks a file as ours: "WNDL" in ASCII. See <https://sqlite.org/fileformat.html#application_id>.
 const APPLICATION_ID: i64 = 0x574E_444C;

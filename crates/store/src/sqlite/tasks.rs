@@ -7,7 +7,7 @@ use crate::effect::Effect;
 use crate::id::ConversationRef;
 use crate::task::{RunningTasks, WantedTasks};
 use rusqlite::{Connection, params};
-use windlass_tool::id::{ConversationId, EffectId};
+use windlass_contract::id::{ConversationId, EffectId};
 
 pub(super) fn listed(
     connection: &Connection,

@@ -4,9 +4,9 @@ use crate::crash;
 use crate::support::{block, open};
 use rusqlite::Connection;
 use std::path::Path;
+use windlass_contract::handler::Blocks;
+use windlass_contract::id::UserId;
 use windlass_store::{DATABASE_FILE, OpenError, SqliteStore, check_database, copy_database};
-use windlass_tool::handler::Blocks;
-use windlass_tool::id::UserId;
 
 fn copied(folder: &Path) -> Result<tempfile::TempDir, OpenError> {
     let copy = tempfile::tempdir().unwrap();

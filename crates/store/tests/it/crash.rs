@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use windlass_contract::id::EffectId;
 use windlass_store::command::Reply;
 use windlass_store::{
     AttemptOutcome, Batch, ConversationRef, DATABASE_FILE, EffectState, EntryNumber, SqliteStore,
     Store, StoreUnavailable,
 };
-use windlass_tool::id::EffectId;
 
 /// Names the data folder of the process that comes to grief.
 const FOLDER: &str = "WINDLASS_TEST_STORE_FOLDER";

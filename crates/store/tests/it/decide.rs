@@ -3,11 +3,11 @@
 use crate::ledger::Act::{EndsInDoubt, Fails, Request, Succeeds};
 use crate::ledger::{Act, LEASE_MS, Ledger, PLAIN, Policy, nonce};
 use std::sync::atomic::Ordering;
+use windlass_contract::id::EffectId;
 use windlass_store::command::{AnswerVerdict, ApprovalAnswer, Command, Reply};
 use windlass_store::decide::{Context, decide};
 use windlass_store::rows::{Change, Rows};
 use windlass_store::{Certainty, Effect, Question, ServerKey, Store};
-use windlass_tool::id::EffectId;
 
 /// An open question that names nothing, beside an effect of its key that came to be behind its back.
 fn rows(acts: &[Act]) -> (Ledger, Rows, Question) {
@@ -129,7 +129,7 @@ fn a_question_that_does_not_name_everything_is_put_anew() {
 fn another_user_changes_nothing() {
     let (ledger, mut rows, _) = rows(&[Request]);
     let conversation = rows.conversation.as_mut().unwrap();
-    conversation.user_id = windlass_tool::id::UserId::new("bob");
+    conversation.user_id = windlass_contract::id::UserId::new("bob");
     let (reply, changes) = decided(&ledger, rows, &yes(&ledger));
     assert_eq!(reply, Reply::Foreign);
     assert_eq!(changes, []);

@@ -10,13 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
+use windlass_contract::handler::Blocks;
+use windlass_contract::id::UserId;
 use windlass_store::command::{Command, Reply};
 use windlass_store::{
     AttemptOutcome, Batch, Beginner, DATABASE_FILE, EntryNumber, LOCK_FILE, OpenError,
     PRUNED_ROWS_MAX, SqliteStore, Store, StoreLimits, StoreSettings, StoreUnavailable,
 };
-use windlass_tool::handler::Blocks;
-use windlass_tool::id::UserId;
 
 fn plain() -> StoreSettings {
     let clock = Arc::new(AtomicU64::new(START_UNIX_MS));

@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use windlass_contract::id::{ClientId, EffectId, SessionId, ToolId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{
     AnswerVerdict, Approval, ApprovalAnswer, Command, Found, FoundState, OpenQuestion, Record,
     Refusal, Reply, Request, RequestOrigin, Run, ToolFacts, WithdrawnQuestion,
@@ -17,9 +20,6 @@ use windlass_store::{
     LegNumber, LegRef, MemoryStore, Nonce, OwnerId, Presented, QuestionNumber, ServerKey,
     SqliteStore, Store, StoreLimits, StoreSettings,
 };
-use windlass_tool::id::{ClientId, EffectId, SessionId, ToolId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 /// More of them are run by changing this number.
 const SEEDS: u64 = 2_000;

@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use windlass_contract::id::{
+    ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId,
+};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{
     AnswerVerdict, Approval, ApprovalAnswer, CalledBack, Command, Found, FoundState, NewLeg,
     OpenQuestion, Record, Reply, Request, RequestOrigin, Resumed, Run, ToolFacts,
@@ -13,9 +18,6 @@ use windlass_store::{
     Presented, Question, QuestionInput, QuestionNumber, ServerKey, Store, StoreLimits,
     StoreSettings, Token,
 };
-use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 pub(crate) const LEASE_MS: u64 = 30_000;
 pub(crate) const QUESTION_MS: u64 = 300_000;

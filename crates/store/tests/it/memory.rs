@@ -9,16 +9,16 @@ use crate::ledger::{
     one, onset, settings,
 };
 use std::sync::atomic::Ordering;
+use windlass_contract::handler::{Block, Blocks};
+use windlass_contract::id::{ClientId, EffectId, SessionId, TenantId, UserId};
+use windlass_contract::intent::Intent;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{Command, NewLeg, Record, Refusal, Reply, RequestOrigin};
 use windlass_store::log::LegRequest;
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, Beginner, EffectState, EntryEvent, EntryNumber, Epoch,
     LegNumber, LegRef, LookupState, NewEntry, Presented, QuestionNumber, Store, StoreLimits,
 };
-use windlass_tool::handler::{Block, Blocks};
-use windlass_tool::id::{ClientId, EffectId, SessionId, TenantId, UserId};
-use windlass_tool::intent::Intent;
-use windlass_tool::sensitive::Sensitive;
 
 const CONSENT: Policy = Policy {
     consent: true,

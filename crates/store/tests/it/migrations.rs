@@ -6,14 +6,14 @@ use rusqlite::Connection;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::path::Path;
+use windlass_contract::handler::Blocks;
+use windlass_contract::id::{ClientId, SessionId, TenantId, UserId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{Command, Reply, Request, RequestOrigin};
 use windlass_store::{
     Conversation, ConversationRef, DATABASE_FILE, Effect, Entry, EntryNumber, Epoch, Leg, LegRef,
     Question, QuestionNumber, SqliteStore, Store,
 };
-use windlass_tool::handler::Blocks;
-use windlass_tool::id::{ClientId, SessionId, TenantId, UserId};
-use windlass_tool::sensitive::Sensitive;
 
 /// A file that version 11 wrote, with rows of every kind.
 const VERSION_11: &str = include_str!("migrations/version_11.sql");

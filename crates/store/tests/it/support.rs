@@ -5,6 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
+use windlass_contract::condition::LocalClock;
+use windlass_contract::handler::Block;
+use windlass_contract::id::{ClientId, EffectId, SessionId, ToolId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{
     AnswerVerdict, Approval, ApprovalAnswer, Command, OpenQuestion, Record, Reply, Request,
     RequestOrigin, Run, ToolFacts,
@@ -13,11 +18,6 @@ use windlass_store::{
     AttemptNumber, AttemptOutcome, Beginner, ConversationRef, EntryEvent, LegNumber, LegRef,
     MemoryStore, NewEntry, NewStanding, SqliteStore, Store, StoreLimits,
 };
-use windlass_tool::condition::LocalClock;
-use windlass_tool::handler::Block;
-use windlass_tool::id::{ClientId, EffectId, SessionId, ToolId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 pub(crate) const START_UNIX_MS: u64 = 1_700_000_000_000;
 

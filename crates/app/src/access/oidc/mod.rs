@@ -16,9 +16,9 @@ use serde_json::{Map, Value};
 use sign_in::SignIn;
 use std::sync::Arc;
 use windlass_config::{self as config, Name};
+use windlass_contract::id::TenantId;
+use windlass_contract::rights::Role;
 use windlass_runtime::caller::{Proven, ProvenName, Validity};
-use windlass_tool::id::TenantId;
-use windlass_tool::rights::Role;
 
 /// The accepted algorithms. All have a public key, so checking a token does not enable making one: with an algorithm of a shared
 /// secret, the issuer's public key would be the secret.

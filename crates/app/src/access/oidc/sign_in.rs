@@ -10,10 +10,10 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use windlass_config as config;
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::caller::Proven;
 use windlass_runtime::client_key::{ClientKey, Purpose};
 use windlass_runtime::ids::{self, NoRandomness};
-use windlass_tool::sensitive::Sensitive;
 
 /// The path to which the provider sends the browser back.
 const CALLBACK: &str = "/auth/callback";

@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use windlass_compile::problem::{Problem, Severity};
 use windlass_compile::{Builtin, Source, Vocabularies, builtin, compile};
 use windlass_config::Config;
+use windlass_contract::id::ToolId;
 use windlass_import::folder::{self, Step};
 use windlass_import::mcp_resource::is_for_resources;
 use windlass_import::openapi::{self, Choice, DocumentError};
 use windlass_import::remark;
 use windlass_import::tools::{self, ListError};
 use windlass_import::{Code, Imported, LeftOut, ToolDirectory};
-use windlass_tool::id::ToolId;
 
 /// The largest description that is read. The largest public ones have some 10 MiB.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;

@@ -23,11 +23,11 @@ use progress::Bar;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use windlass_config::Config;
+use windlass_contract::handler::{GetRequest, Knowledge, KnowledgeError, SearchRequest};
+use windlass_contract::id::UserId;
+use windlass_contract::kind::Mode;
 use windlass_knowledge::embed::{ModelError, add_model};
 use windlass_knowledge::{Embedding, IngestReport, KnowledgeBase, Problem};
-use windlass_tool::handler::{GetRequest, Knowledge, KnowledgeError, SearchRequest};
-use windlass_tool::id::UserId;
-use windlass_tool::kind::Mode;
 
 pub(super) fn run(arguments: &KbArguments) -> Result<(), Failure> {
     match &arguments.command {

@@ -7,8 +7,8 @@ use super::{Bench, Format};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use serde_json::Value;
+use windlass_contract::sensitive::Sensitive;
 use windlass_knowledge::KnowledgeBase;
-use windlass_tool::sensitive::Sensitive;
 
 pub(super) fn run(arguments: &MoveArguments) -> Result<(), Failure> {
     let schemes = ["postgres://", "postgresql://"];

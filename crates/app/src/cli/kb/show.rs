@@ -2,8 +2,8 @@
 
 use crate::printer::Printer;
 use serde_json::{Value, json};
+use windlass_contract::handler::{Record, SearchAnswer};
 use windlass_knowledge::{IngestReport, KnowledgeBase, Stats};
-use windlass_tool::handler::{Record, SearchAnswer};
 
 pub(super) fn counted(count: usize, noun: &str) -> String {
     match count {

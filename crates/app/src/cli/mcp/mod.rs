@@ -18,11 +18,11 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use windlass_config::{Config, FILE_NAME, McpName, SecretName, VariableName};
+use windlass_contract::id::ToolId;
 use windlass_import::Offering;
 use windlass_import::mcp::{Choice, McpImportError, import};
 use windlass_import::mcp_resource;
 use windlass_import::words::tool_id;
-use windlass_tool::id::ToolId;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -7,10 +7,10 @@ use crate::failure::Failure;
 use crate::mcp::{Peer, stdio};
 use crate::server::{self, Handlers, Setup};
 use clap::Args;
+use windlass_contract::id::ClientId;
+use windlass_contract::rights::Rights;
 use windlass_runtime::caller::{Caller, is_proven_id};
 use windlass_store::Beginner;
-use windlass_tool::id::ClientId;
-use windlass_tool::rights::Rights;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -12,11 +12,11 @@ use http::header::CONTENT_SECURITY_POLICY;
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 use std::sync::Arc;
+use windlass_contract::id::{ClientId, ConversationId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::caller::Caller;
 use windlass_store::ConversationRef;
 use windlass_store::command::OpenQuestion;
-use windlass_tool::id::{ClientId, ConversationId};
-use windlass_tool::sensitive::Sensitive;
 
 /// Bytes of an answer: two short members.
 const BODY_BYTES_MAX: usize = 4_096;

@@ -33,10 +33,10 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use windlass_contract::id::ClientId;
 use windlass_runtime::caller::Caller;
 use windlass_runtime::shares::{Held, Holding, Used};
 use windlass_session::client::ErrorCode;
-use windlass_tool::id::ClientId;
 
 /// The session of a client that began with a handshake.
 const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");

@@ -12,15 +12,15 @@ use tokio::net::{TcpListener, TcpStream};
 use windlass_compile::artifact::Loaders;
 use windlass_compile::handler_file::{BoundSecret, Permissions};
 use windlass_compile::{Source, compile};
+use windlass_contract::handler::{Execution, Handler, Invocation, Success};
+use windlass_contract::id::{ClientId, SessionId, ToolId};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
 use windlass_runtime::declared::DeclaredHandlers;
 use windlass_runtime::direct::{DirectRequest, DirectSession, call_asking};
 use windlass_runtime::fetch::SystemResolver;
 use windlass_runtime::worker::WorkerLimits;
 use windlass_session::model::IncomingCall;
-use windlass_tool::handler::{Execution, Handler, Invocation, Success};
-use windlass_tool::id::{ClientId, SessionId, ToolId};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
 
 /// A number, and whether a double gives it back, whether it is an integer with plain digits.
 const NUMBERS: [(&str, bool, bool); 9] = [
@@ -225,7 +225,7 @@ impl Shop {
             builtin: &BTreeMap::from(builtin),
             build_timestamp: "2026-11-20T12:00:00Z",
             vocabularies: &BTreeMap::new(),
-            values: windlass_tool::condition::Values::none(),
+            values: windlass_contract::condition::Values::none(),
             permissions: &Permissions {
                 processes: true,
                 secrets: BTreeMap::from([("HOOK".to_owned(), hosts.clone())]),

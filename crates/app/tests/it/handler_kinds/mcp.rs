@@ -11,6 +11,9 @@ use std::time::Duration;
 use windlass_compile::artifact::Loaders;
 use windlass_compile::handler_file::{BoundSecret, DefinitionHash, Permissions};
 use windlass_compile::{Compilation, Source, compile};
+use windlass_contract::id::ClientId;
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
 use windlass_runtime::declared::DeclaredHandlers;
 use windlass_runtime::direct::{DirectRequest, DirectSession};
 use windlass_runtime::fetch::SystemResolver;
@@ -18,9 +21,6 @@ use windlass_runtime::mcp::{
     McpAddress, McpLimits, McpPlace, McpProgram, McpServers, McpSettings, McpSurroundings,
 };
 use windlass_runtime::worker::WorkerLimits;
-use windlass_tool::id::ClientId;
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
 
 /// Every way to speak with the server of the tests.
 const WAYS: [&str; 9] = [
@@ -152,7 +152,7 @@ impl Shop {
             builtin: &BTreeMap::new(),
             build_timestamp: "2026-11-20T12:00:00Z",
             vocabularies: &BTreeMap::new(),
-            values: windlass_tool::condition::Values::none(),
+            values: windlass_contract::condition::Values::none(),
             permissions: &Permissions {
                 mcp_servers: BTreeSet::from(["shop".to_owned()]),
                 ..Permissions::default()

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Execution, Failure, Invocation, Success};
+use windlass_contract::id::CallNumber;
+use windlass_contract::kind::Mode;
 use windlass_session::client::{CancelOutcome, CancelWay, ClientEvent, ClientUpdate};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Failure, Invocation, Success};
-use windlass_tool::id::CallNumber;
-use windlass_tool::kind::Mode;
 
 /// What the tool does for the texts that show pieces; `None` for every other.
 pub(super) fn in_rust(invocation: &Invocation, never: &Dropped) -> Option<Execution> {

@@ -8,6 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use windlass_compile::artifact::{Script, ScriptLoader};
 use windlass_compile::{ScriptJudge, ScriptSources, ScriptVerdict};
+use windlass_contract::handler::{
+    Block, Blocks, BlocksUnavailable, Capabilities, CapabilityFuture, Execution, Facets,
+    GetRequest, Handler, Http, Knowledge, KnowledgeError, Numbers, Record, SearchAnswer,
+    SearchRequest,
+};
+use windlass_contract::id::{CallNumber, ConversationId, SessionId, TenantId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
+use windlass_contract::rights::Rights;
 use windlass_driver::DirectLedger;
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::fetch::{Endpoint, FetchLimits, Fetcher, Places, SystemResolver, WayOut};
@@ -21,15 +30,6 @@ use windlass_session::model::{
 };
 use windlass_session::session::SessionConfig;
 use windlass_store::{Epoch, MemoryStore, OwnerId, ServerKey, StoreLimits, StoreSettings};
-use windlass_tool::handler::{
-    Block, Blocks, BlocksUnavailable, Capabilities, CapabilityFuture, Execution, Facets,
-    GetRequest, Handler, Http, Knowledge, KnowledgeError, Numbers, Record, SearchAnswer,
-    SearchRequest,
-};
-use windlass_tool::id::{CallNumber, ConversationId, SessionId, TenantId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
-use windlass_tool::rights::Rights;
 
 fn now_unix_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -152,7 +152,7 @@ pub(super) fn session_config(mode: Mode, registry: Arc<Registry>) -> SessionConf
         tenant: TenantId::default(),
         user_id: UserId::new("ada"),
         rights: Rights::Anonymous,
-        given: windlass_tool::condition::Given::default(),
+        given: windlass_contract::condition::Given::default(),
         conversation_id: ConversationId::new("c-1"),
         mode,
         registry,

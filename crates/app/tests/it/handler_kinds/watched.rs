@@ -6,6 +6,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
+use windlass_contract::envelope::ToolResponse;
+use windlass_contract::sensitive::Sensitive;
 use windlass_runtime::call_driver::{BeginRequest, CallDriver, LegStart};
 use windlass_runtime::direct::DirectRequest;
 use windlass_runtime::journal::RecordedSession;
@@ -16,8 +18,6 @@ use windlass_session::io::{Input, Output};
 use windlass_session::model::{IncomingCall, ModelEvent, RequestEvent};
 use windlass_session::time::Timestamp;
 use windlass_store::{Beginner, ConversationRef, EntryNumber};
-use windlass_tool::envelope::ToolResponse;
-use windlass_tool::sensitive::Sensitive;
 
 pub(super) struct Watched {
     core: RecordedSession,

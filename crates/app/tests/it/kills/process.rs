@@ -13,12 +13,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_app::server::{Setup, start};
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
     Execution, Failure, Finding, Handler, Invocation, Lookup, LookupInvocation, OutcomeLookup,
     Placement, Success,
 };
-use windlass_tool::id::ToolId;
+use windlass_contract::id::ToolId;
 
 /// The header in which a proxy would say who has signed in.
 pub(super) const USER_HEADER: &str = "X-Test-User";

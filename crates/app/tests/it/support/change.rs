@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use windlass_app::server::Handlers;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{Execution, Failure, Handler, Invocation, Success};
-use windlass_tool::id::ToolId;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{Execution, Failure, Handler, Invocation, Success};
+use windlass_contract::id::ToolId;
 
 /// How long what must come may take; only a broken server takes that long.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -4,8 +4,8 @@
 use super::{Conversion, INLINED_MAX};
 use crate::dialect::kinds::kinds_of;
 use serde_json::{Map, Value, json};
-use windlass_tool::reference;
-use windlass_tool::wording::pointer;
+use windlass_contract::reference;
+use windlass_contract::wording::pointer;
 
 impl Conversion<'_, '_> {
     /// The schema with its references and `allOf` replaced by the schemas that they name. `None` for a reference that leads to itself,

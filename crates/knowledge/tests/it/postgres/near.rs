@@ -4,11 +4,11 @@ use super::server::{Published, address, ask, is_there, settings, until, wait, wr
 use crate::support::{index_records, record, request};
 use std::future::ready;
 use std::sync::Arc;
+use windlass_contract::handler::{CapabilityFuture, Knowledge, Record, SearchRequest};
+use windlass_contract::sensitive::Sensitive;
 use windlass_knowledge::embed::{EmbedError, Embedder, Model, Purpose};
 use windlass_knowledge::postgres::{PostgresBase, PostgresError, PostgresSettings};
 use windlass_knowledge::{EmbedderPresence, KnowledgeBase, Options};
-use windlass_tool::handler::{CapabilityFuture, Knowledge, Record, SearchRequest};
-use windlass_tool::sensitive::Sensitive;
 
 const RECORDS: usize = 3_000;
 /// So many vectors are compared one by one in these tests.

@@ -6,11 +6,11 @@ use std::io;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use windlass_contract::handler::{GetRequest, Knowledge, KnowledgeError};
+use windlass_contract::id::UserId;
+use windlass_contract::sensitive::Sensitive;
 use windlass_knowledge::Options;
 use windlass_knowledge::postgres::{PostgresBase, PostgresError, PostgresSettings};
-use windlass_tool::handler::{GetRequest, Knowledge, KnowledgeError};
-use windlass_tool::id::UserId;
-use windlass_tool::sensitive::Sensitive;
 
 /// What lies between a base and its server, and can be shut.
 pub(super) struct Way {

@@ -3,10 +3,10 @@
 use super::server::{self, Published, ask, drop_schema, execute, settings, wait, write};
 use crate::support::{WordVectors, ids, index_records, now, record, request};
 use std::sync::Arc;
+use windlass_contract::handler::{Knowledge, Record};
+use windlass_contract::sensitive::Sensitive;
 use windlass_knowledge::postgres::{PostgresBase, PostgresError, PostgresSettings};
 use windlass_knowledge::{EmbedderPresence, KnowledgeBase, Options};
-use windlass_tool::handler::{Knowledge, Record};
-use windlass_tool::sensitive::Sensitive;
 
 fn records(count: usize) -> Vec<Record> {
     (0..count)
@@ -300,7 +300,7 @@ fn scores_are_those_of_the_base_in_memory() {
         let memory = index_records(records.clone(), &options);
         let published = Published::of(&memory, &options);
         for query in ["ice", "ship captain north", "sail 17", "drift of the hull"] {
-            let asked = windlass_tool::handler::SearchRequest {
+            let asked = windlass_contract::handler::SearchRequest {
                 top_k: 20,
                 ..request(query)
             };
@@ -318,7 +318,7 @@ fn scores_are_those_of_the_base_in_memory() {
                 );
             }
             if matches!(options.embedder, EmbedderPresence::NotWanted) {
-                let of = |hits: &[windlass_tool::handler::Hit]| -> Vec<String> {
+                let of = |hits: &[windlass_contract::handler::Hit]| -> Vec<String> {
                     hits.iter().map(|hit| hit.record.id.clone()).collect()
                 };
                 assert_eq!(of(&left.hits), of(&right.hits), "{query}");

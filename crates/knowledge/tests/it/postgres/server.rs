@@ -8,9 +8,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio_postgres::config::Host;
+use windlass_contract::sensitive::Sensitive;
 use windlass_knowledge::postgres::{PostgresBase, PostgresError, PostgresSettings, publish};
 use windlass_knowledge::{KnowledgeBase, Observer, Options};
-use windlass_tool::sensitive::Sensitive;
 
 /// The address of the server, as `cargo xtask test` gives it.
 const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use windlass_contract::handler::Knowledge;
+use windlass_contract::sensitive::Sensitive;
 use windlass_knowledge::Options;
 use windlass_knowledge::postgres::{PostgresBase, PostgresError, PostgresSettings};
-use windlass_tool::handler::Knowledge;
-use windlass_tool::sensitive::Sensitive;
 
 /// What a client sends first that wants to speak in secret.
 const REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];

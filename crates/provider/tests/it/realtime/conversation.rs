@@ -3,9 +3,9 @@
 use super::{Talk, answer, call};
 use serde_json::json;
 use std::time::Duration;
+use windlass_contract::kind::Scheduling;
 use windlass_provider::openai_realtime::Options;
 use windlass_session::model::{HistoryEntry, ModelCommand, Role};
-use windlass_tool::kind::Scheduling;
 
 #[test]
 fn a_typed_question_is_answered_aloud() {

@@ -10,11 +10,11 @@ mod setup;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_contract::envelope::{Projection, ProjectionBody};
 use windlass_provider::openai_realtime::{Codec, Options, Sink};
 use windlass_session::model::{
     IncomingCall, ModelCommand, ModelEvent, ModelToolResponse, TurnEndReason,
 };
-use windlass_tool::envelope::{Projection, ProjectionBody};
 
 /// A codec in a conversation, and what became of it since it was last asked, a word each.
 struct Talk {

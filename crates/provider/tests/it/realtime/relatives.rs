@@ -7,11 +7,11 @@ use super::Talk;
 use crate::setup::tool;
 use serde_json::{Value, json};
 use std::time::Duration;
+use windlass_contract::kind::Behavior;
 use windlass_provider::gemini_live::SpeechDetection;
 use windlass_provider::openai_realtime::{DeclaredTools, Options, SetupRequest, encode_setup};
 use windlass_provider::profile::{self, RealtimeForm};
 use windlass_session::model::{HistoryEntry, ModelCommand, Role};
-use windlass_tool::kind::Behavior;
 
 fn request<'a>(form: RealtimeForm, tools: &'a DeclaredTools) -> SetupRequest<'a> {
     SetupRequest {

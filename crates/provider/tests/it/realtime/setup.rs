@@ -3,6 +3,7 @@
 use super::answer;
 use crate::setup::tool;
 use serde_json::{Value, json};
+use windlass_contract::kind::Behavior;
 use windlass_provider::gemini_live::{Sensitivity, SpeechDetection};
 use windlass_provider::openai_chat::ReasoningEffort;
 use windlass_provider::openai_realtime::{
@@ -10,7 +11,6 @@ use windlass_provider::openai_realtime::{
 };
 use windlass_provider::profile::{self, RealtimeForm};
 use windlass_session::model::ModelCommand;
-use windlass_tool::kind::Behavior;
 
 fn setup(model: &str, request: &SetupRequest<'_>) -> Value {
     let mut frame = Vec::new();

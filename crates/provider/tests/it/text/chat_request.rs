@@ -7,12 +7,12 @@ use super::{
 use crate::setup::tool;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::kind::Behavior;
 use windlass_provider::log::{Call, ConversationLog, Entry, Image, Opaque};
 use windlass_provider::openai_chat::{
     CacheRetention, DeclaredTools, PromptCache, ReasoningEffort, Request,
 };
 use windlass_provider::request::{Delivery, ToolUse};
-use windlass_tool::kind::Behavior;
 
 fn tools() -> DeclaredTools {
     DeclaredTools::new(&[tool("kb_search", Behavior::Blocking)])

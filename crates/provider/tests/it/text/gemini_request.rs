@@ -7,13 +7,13 @@ use super::{
 use crate::setup::tool;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::kind::Behavior;
 use windlass_provider::gemini_live::ThinkingLevel;
 use windlass_provider::gemini_text::{DeclaredTools, Request, path};
 use windlass_provider::log::{Call, ConversationLog, Entry, Image, Opaque, TextPiece};
 use windlass_provider::profile;
 use windlass_provider::request::{Delivery, ToolUse};
 use windlass_session::model::{ModelProfile, Thinking};
-use windlass_tool::kind::Behavior;
 
 const GEMINI_3: &str = "gemini-3.5-flash";
 const GEMINI_2_5: &str = "gemini-2.5-flash";

@@ -7,6 +7,7 @@ use super::{
 use crate::setup::tool;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::kind::Behavior;
 use windlass_provider::answer::{AnswerLimits, AnswerPiece, Ending, ModelAnswer};
 use windlass_provider::failure::{FailureClass, ResponseHead};
 use windlass_provider::gemini_interactions::{DeclaredTools, blocked, decode_whole};
@@ -17,7 +18,6 @@ use windlass_provider::profile::{self, ProfileChange, TextTransport};
 use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::request::{Delivery, ToolUse};
 use windlass_session::model::ModelEvent;
-use windlass_tool::kind::Behavior;
 
 fn route() -> Route {
     Route::new("interactions")

@@ -18,14 +18,14 @@ mod responses;
 
 use serde_json::{Value, json};
 use std::sync::Arc;
+use windlass_contract::envelope::{Projection, ProjectionBody};
+use windlass_contract::handler::ContentPart;
 use windlass_provider::answer::{AnswerLimits, AnswerPiece, ModelAnswer};
 use windlass_provider::log::{Arguments, Call, ConversationLog, Entry, Image, Route, TextPiece};
 use windlass_provider::profile::{self, Profile};
 use windlass_provider::request::ToolUse;
 use windlass_provider::{gemini_interactions, gemini_text, openai_chat};
 use windlass_session::model::{ModelEvent, ModelToolResponse};
-use windlass_tool::envelope::{Projection, ProjectionBody};
-use windlass_tool::handler::ContentPart;
 
 fn gemini_route() -> Route {
     Route::new("gemini")

@@ -8,13 +8,13 @@ use super::{
 };
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use windlass_contract::envelope::{Projection, ProjectionBody};
+use windlass_contract::error::ErrorType;
 use windlass_provider::log::{
     Arguments, Call, ConversationLog, Entry, Image, Limits, Opaque, Route, TextPiece,
 };
 use windlass_provider::{gemini_interactions, gemini_text, openai_chat, profile};
 use windlass_session::model::ModelToolResponse;
-use windlass_tool::envelope::{Projection, ProjectionBody};
-use windlass_tool::error::ErrorType;
 
 /// A small generator of our own (xorshift64*), so that a seed means the same run for ever.
 pub(super) struct Random(pub(super) u64);

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::setup::tool;
 use serde_json::{Value, json};
+use windlass_contract::kind::Behavior;
 use windlass_provider::answer::AnswerLimits;
 use windlass_provider::gemini_text::DeclaredTools;
 use windlass_provider::log::{Entry, Route};
@@ -15,7 +16,6 @@ use windlass_provider::profile;
 use windlass_provider::provider_tools::ProviderTool;
 use windlass_provider::request::ToolUse;
 use windlass_session::model::ModelEvent;
-use windlass_tool::kind::Behavior;
 
 /// By <https://ai.google.dev/gemini-api/docs/tool-combination>: a search, and a call of a function in the same answer.
 fn searched() -> [Value; 3] {

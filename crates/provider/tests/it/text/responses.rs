@@ -5,6 +5,7 @@ use super::{
 };
 use crate::setup::tool;
 use serde_json::{Value, json};
+use windlass_contract::kind::Behavior;
 use windlass_provider::answer::{AnswerLimits, AnswerPiece, Ending, ModelAnswer};
 use windlass_provider::failure::FailureClass;
 use windlass_provider::log::{ConversationLog, Entry, Route};
@@ -15,7 +16,6 @@ use windlass_provider::openai_responses::{
 use windlass_provider::profile;
 use windlass_provider::request::{Delivery, ToolUse};
 use windlass_session::model::ModelEvent;
-use windlass_tool::kind::Behavior;
 
 const OPENAI: &str = "https://api.openai.com/v1";
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
-use windlass_tool::arguments::Arguments;
+use windlass_contract::arguments::Arguments;
 
 #[derive(Serialize)]
 #[serde(

@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::handshake::client::{Response, generate_key};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::handshake::machine::TryParse;
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// Bytes of the longest answer to an upgrade that is read.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;

@@ -7,7 +7,7 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, timeout_at};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::sensitive::Sensitive;
 
 /// Bytes that are read, the framing of chunks included; the errors of the providers are shorter.
 const BYTES_MAX: usize = 4 * 1024;

@@ -4,6 +4,8 @@ use crate::support::ledger::{attach, batch, record, request};
 use crate::support::store_settings;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use windlass_contract::handler::{Block, Blocks, BlocksUnavailable};
+use windlass_contract::id::{ClientId, ConversationId, EffectId, TenantId, UserId};
 use windlass_driver::Committed;
 use windlass_runtime::store_thread::{StoreThread, Surroundings, ThreadSettings};
 use windlass_store::command::{OpenQuestion, Reply};
@@ -12,8 +14,6 @@ use windlass_store::{
     Entry, EntryNumber, Hash, Leg, MemoryStore, OwnerId, PartyKind, Question, QuestionNumber,
     Searched, Store, StoreUnavailable, Token, Wanted, WantedTasks,
 };
-use windlass_tool::handler::{Block, Blocks, BlocksUnavailable};
-use windlass_tool::id::{ClientId, ConversationId, EffectId, TenantId, UserId};
 
 /// A store that counts its transactions, and whose disk can be full.
 pub(super) struct Disk {

@@ -1,14 +1,16 @@
 //! What tests give the ledger by hand: one conversation with one leg, whose requests each mean an effect of their own.
 
 use std::sync::Arc;
+use windlass_contract::id::{
+    ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId,
+};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{Command, NewLeg, Record, Reply, Request, RequestOrigin, ToolFacts};
 use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, Beginner, ConversationRef, EffectState, Epoch, LegRef,
     Nonce, Store,
 };
-use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 /// How long an attempt may hold its lease.
 pub(crate) const LEASE_MS: u64 = 15_000;

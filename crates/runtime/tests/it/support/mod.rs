@@ -6,6 +6,13 @@ pub(crate) mod text_server;
 pub(crate) mod tools;
 
 use std::sync::{Arc, Mutex};
+use windlass_contract::handler::{
+    Block, Blocks, BlocksUnavailable, Capabilities, CapabilityFuture, Facets, GetRequest,
+    Knowledge, KnowledgeError, Record, SearchAnswer, SearchRequest,
+};
+use windlass_contract::id::{CallNumber, ConversationId, SessionId, TenantId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
 use windlass_driver::{DirectLedger, Ledger};
 use windlass_runtime::call_driver::Shared;
 use windlass_runtime::rate::MemoryRateLimiter;
@@ -16,13 +23,6 @@ use windlass_session::session::SessionConfig;
 use windlass_store::{
     ConversationRef, Epoch, MemoryStore, OwnerId, ServerKey, Store, StoreLimits, StoreSettings,
 };
-use windlass_tool::handler::{
-    Block, Blocks, BlocksUnavailable, Capabilities, CapabilityFuture, Facets, GetRequest,
-    Knowledge, KnowledgeError, Record, SearchAnswer, SearchRequest,
-};
-use windlass_tool::id::{CallNumber, ConversationId, SessionId, TenantId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
 
 /// 2023-11-14T22:13:20Z.
 pub(crate) const NOW_UNIX_MS: u64 = 1_700_000_000_000;
@@ -131,8 +131,8 @@ pub(crate) fn session_config(mode: Mode, registry: Arc<Registry>) -> SessionConf
         epoch: Epoch(1),
         tenant: TenantId::default(),
         user_id: UserId::new("ada"),
-        rights: windlass_tool::rights::Rights::Anonymous,
-        given: windlass_tool::condition::Given::default(),
+        rights: windlass_contract::rights::Rights::Anonymous,
+        given: windlass_contract::condition::Given::default(),
         conversation_id: ConversationId::new("c-1"),
         mode,
         registry,

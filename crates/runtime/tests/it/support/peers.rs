@@ -13,6 +13,10 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Message, protocol};
+use windlass_contract::id::{ClientId, ConversationId, SessionId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::{Registry, Tool};
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::Ledger;
 use windlass_provider::gemini_live::{DeclaredTools, SpeechDetection};
 use windlass_provider::profile::RealtimeForm;
@@ -30,10 +34,6 @@ use windlass_runtime::voice::{
     Admission, Connection, Host, Party, Refusal, VoiceService, VoiceSettings,
 };
 use windlass_store::{ConversationRef, LegRef, PartyKind};
-use windlass_tool::id::{ClientId, ConversationId, SessionId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::{Registry, Tool};
-use windlass_tool::sensitive::Sensitive;
 
 /// Bytes that a stream in memory holds before its writer has to wait.
 const STREAM_BYTES: usize = 64 * 1024;

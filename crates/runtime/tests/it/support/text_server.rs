@@ -9,6 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use windlass_contract::handler::Capabilities;
+use windlass_contract::id::{ClientId, SessionId};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Tool;
+use windlass_contract::sensitive::Sensitive;
 use windlass_driver::Ledger;
 use windlass_provider::profile::{self, TextTransport};
 use windlass_runtime::call_driver::Shared;
@@ -22,11 +27,6 @@ use windlass_runtime::transport::http::{HttpClient, HttpLimits};
 use windlass_session::client::MessageKey;
 use windlass_session::limits::Limits;
 use windlass_session::session::SessionConfig;
-use windlass_tool::handler::Capabilities;
-use windlass_tool::id::{ClientId, SessionId};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Tool;
-use windlass_tool::sensitive::Sensitive;
 
 /// What the server answers to one request.
 #[derive(Clone, Debug)]

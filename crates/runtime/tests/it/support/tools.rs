@@ -3,14 +3,16 @@
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use windlass_contract::handler::{Execution, Handler, Invocation, Placement, Success};
+use windlass_contract::id::ToolId;
+use windlass_contract::kind::{
+    Behavior, Category, Mode, OnInterrupt, Reach, Scheduling, SideEffects,
+};
+use windlass_contract::registry::{Declarations, Registry, Tool};
+use windlass_contract::validate::Validator;
 use windlass_session::model::{
     AnswerBatching, CallSupport, DeclarationForm, HistoryInput, ModelProfile, TextInput, Thinking,
 };
-use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success};
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::{Behavior, Category, Mode, OnInterrupt, Reach, Scheduling, SideEffects};
-use windlass_tool::registry::{Declarations, Registry, Tool};
-use windlass_tool::validate::Validator;
 
 /// A handler made of a closure.
 pub(crate) struct Run<F>(pub(crate) F, pub(crate) Placement);
@@ -67,7 +69,7 @@ pub(crate) fn tool_at(
         reach: Reach::Internal,
         confirmation_preview: None,
         rate_limit: None,
-        permissions: windlass_tool::rights::Permissions::default(),
+        permissions: windlass_contract::rights::Permissions::default(),
         availability: None,
         effect_key: Arc::default(),
         repeatable: false,

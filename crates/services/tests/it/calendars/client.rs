@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CapabilityFuture, FetchError, Http, HttpAnswer, HttpRequest, IncompleteBody,
 };
 

@@ -4,8 +4,8 @@ use super::client::now;
 use super::google::Desk;
 use super::google_calendar::{cancel, change, create, moved};
 use super::server::{End, Fault};
+use windlass_contract::handler::{CalendarChange, CalendarError, Calendars};
 use windlass_services::Links;
-use windlass_tool::handler::{CalendarChange, CalendarError, Calendars};
 
 /// What an attempt is said to have come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

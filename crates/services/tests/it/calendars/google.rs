@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
+use windlass_contract::sensitive::Sensitive;
 use windlass_services::{GoogleCalendars, GoogleSettings, Grant, Links, Zoom, ZoomSettings};
-use windlass_tool::sensitive::Sensitive;
 
 pub(crate) const NOW_UNIX_MS: u64 = 1_795_000_000_000;
 

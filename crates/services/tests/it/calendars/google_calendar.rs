@@ -3,12 +3,12 @@
 use super::client::now;
 use super::google::Desk;
 use serde_json::{Value, json};
-use windlass_services::{GoogleCalendars, Links};
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     AvailabilityRequest, CalendarChange, CalendarChangeKind, CalendarError, CalendarEvent,
     CalendarRange, Calendars, EventsRequest,
 };
-use windlass_tool::id::UserId;
+use windlass_contract::id::UserId;
+use windlass_services::{GoogleCalendars, Links};
 
 pub(crate) fn change(key: &str, kind: CalendarChangeKind) -> CalendarChange {
     CalendarChange {

@@ -5,10 +5,10 @@ use super::google::{Desk, Meet};
 use super::google_calendar::{change, create};
 use super::server::{End, Fault};
 use serde_json::json;
-use windlass_services::Links;
-use windlass_tool::handler::{
+use windlass_contract::handler::{
     CalendarChange, CalendarChangeKind, CalendarError, CalendarEvent, Calendars, LinkTrouble,
 };
+use windlass_services::Links;
 
 fn with_link(key: &str) -> CalendarChange {
     let CalendarChangeKind::Create {

@@ -6,8 +6,8 @@ use super::google_calendar::{change, create};
 use base64_simd::URL_SAFE_NO_PAD;
 use ring::signature::{KeyPair, RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
 use serde_json::Value;
+use windlass_contract::handler::{CalendarError, Calendars};
 use windlass_services::{Grant, Links, ServiceAccount};
-use windlass_tool::handler::{CalendarError, Calendars};
 
 const KEY_FILE: &str = include_str!("service_account.json");
 

@@ -1,7 +1,7 @@
 //! Tests of the steps that follow losses and announced ends of connections.
 
 use super::*;
-use windlass_tool::kind::Mode;
+use windlass_contract::kind::Mode;
 
 fn closed(code: u16) -> LostReason {
     LostReason::Closed {

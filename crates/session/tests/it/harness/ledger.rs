@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use windlass_contract::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_contract::handler::Finding;
+use windlass_contract::id::{CallNumber, ConversationId, EffectId, TenantId, UserId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::io::StoreProblem;
 use windlass_store::command::{Command, Found, FoundState, Reply};
 use windlass_store::{
     Batch, ConversationRef, Effect, MemoryStore, Nonce, OwnerId, QuestionNumber, ServerKey, Store,
     StoreLimits, StoreSettings, TaskShares, Token,
 };
-use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
-use windlass_tool::handler::Finding;
-use windlass_tool::id::{CallNumber, ConversationId, EffectId, TenantId, UserId};
-use windlass_tool::sensitive::Sensitive;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {

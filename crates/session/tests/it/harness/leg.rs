@@ -2,13 +2,13 @@
 
 use super::ledger::Ledger;
 use std::collections::BTreeMap;
+use windlass_contract::id::EffectId;
 use windlass_session::io::{News, StandingNews};
 use windlass_session::log_text::KeptState;
 use windlass_session::session::Session;
 use windlass_session::time::Timestamp;
 use windlass_store::command::Reply;
 use windlass_store::{AttemptNumber, EffectState, Entry, EntryEvent, EntryNumber, LegRef, Store};
-use windlass_tool::id::EffectId;
 
 pub(super) struct Leg {
     /// Before its lines in a script; empty for the first.

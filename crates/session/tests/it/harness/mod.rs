@@ -22,6 +22,12 @@ use std::time::Duration;
 use tools::{
     changed_registry, profile, registry, registry_of_other_version, registry_with_other_version,
 };
+use windlass_contract::envelope::{Outcome, ToolResponse, meta_without_tool};
+use windlass_contract::error::{CallError, ErrorType};
+use windlass_contract::id::{CallNumber, ClientId, SessionId};
+use windlass_contract::kind::Mode;
+use windlass_contract::registry::Registry;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::event::EndReason;
 use windlass_session::io::{Input, Output, RateCharge, RateDecision};
 use windlass_session::journal::texts_of;
@@ -35,12 +41,6 @@ use windlass_store::{
     AttemptOutcome, Beginner, Effect, EffectState, Entry, EntryEvent, EntryNumber, Epoch, LegRef,
     Presented, StandingApproval, Store, Token, denial_reason,
 };
-use windlass_tool::envelope::{Outcome, ToolResponse, meta_without_tool};
-use windlass_tool::error::{CallError, ErrorType};
-use windlass_tool::id::{CallNumber, ClientId, SessionId};
-use windlass_tool::kind::Mode;
-use windlass_tool::registry::Registry;
-use windlass_tool::sensitive::Sensitive;
 
 const STARTED_UNIX_MS: u64 = 1_795_000_000_000;
 const HOUR_MS: u64 = 3_600_000;
@@ -89,8 +89,8 @@ impl Bench {
             epoch: Epoch(1),
             tenant: self.ledger.of.tenant.clone(),
             user_id: self.ledger.of.user_id.clone(),
-            rights: windlass_tool::rights::Rights::Anonymous,
-            given: windlass_tool::condition::Given::default(),
+            rights: windlass_contract::rights::Rights::Anonymous,
+            given: windlass_contract::condition::Given::default(),
             conversation_id: self.ledger.of.conversation_id.clone(),
             mode,
             registry: Arc::new(registry()),

@@ -1,6 +1,6 @@
 //! Effects as scripts call them: `effect-1`, `effect-2`, in the order in which they are first spoken of.
 
-use windlass_tool::id::EffectId;
+use windlass_contract::id::EffectId;
 
 #[derive(Default)]
 pub(crate) struct Names(Vec<EffectId>);

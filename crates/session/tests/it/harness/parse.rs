@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 use std::time::Duration;
+use windlass_contract::error::FailureKind;
+use windlass_contract::handler::{
+    Cause, ContentPart, Failure, Finding, HandlerMessage, HandlerResult, ReplyNumber, Report,
+    Success,
+};
+use windlass_contract::id::{CallNumber, CallRef};
+use windlass_contract::kind::Scheduling;
+use windlass_contract::sensitive::Sensitive;
 use windlass_session::client::{CancelWay, ClientEvent, MessageKey};
 use windlass_session::io::Input;
 use windlass_session::model::{
     ArgumentsProblem, ConnectionEvent, IncomingCall, LostReason, ModelEvent, RequestEvent, Usage,
 };
 use windlass_store::standing_number;
-use windlass_tool::error::FailureKind;
-use windlass_tool::handler::{
-    Cause, ContentPart, Failure, Finding, HandlerMessage, HandlerResult, ReplyNumber, Report,
-    Success,
-};
-use windlass_tool::id::{CallNumber, CallRef};
-use windlass_tool::kind::Scheduling;
-use windlass_tool::sensitive::Sensitive;
 
 pub(crate) fn parse(line: &str) -> Input {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -258,7 +258,7 @@ fn parse_call(text: &str) -> IncomingCall {
     let mut parts = text.splitn(3, ' ');
     let mut part = || parts.next().filter(|part| *part != "-");
     let (id, name, arguments) = (part(), part(), part().unwrap_or("{}"));
-    let arguments = windlass_tool::json::parse(arguments.as_bytes())
+    let arguments = windlass_contract::json::parse(arguments.as_bytes())
         .map_err(|error| ArgumentsProblem(error.to_string()))
         .map(|value| value.as_object().unwrap().clone().into());
     IncomingCall {

@@ -2,6 +2,8 @@
 
 use super::names::Names;
 use std::fmt::Write;
+use windlass_contract::envelope::{Outcome, Projection, ProjectionBody};
+use windlass_contract::id::EffectId;
 use windlass_session::client::{ClientUpdate, Image};
 use windlass_session::event::{CallRecord, ConsentReason, SessionEvent, StandingNote};
 use windlass_session::io::{Output, RateCharge};
@@ -11,8 +13,6 @@ use windlass_store::command::AnswerVerdict;
 use windlass_store::{
     Entry, EntryEvent, QuestionNumber, StandingApproval, StandingEvent, standing_id,
 };
-use windlass_tool::envelope::{Outcome, Projection, ProjectionBody};
-use windlass_tool::id::EffectId;
 
 /// The outputs of the session of this name.
 pub(crate) fn render_all(name: &str, outputs: &[Output], names: &mut Names, text: &mut String) {

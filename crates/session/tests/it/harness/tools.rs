@@ -3,21 +3,21 @@
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use windlass_contract::handler::{
+    Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, OutcomeLookup,
+};
+use windlass_contract::id::ToolId;
+use windlass_contract::kind::{
+    Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
+};
+use windlass_contract::registry::{Declarations, Registry, Tool};
+use windlass_contract::remember::{Remember, RememberScope};
+use windlass_contract::rights::{Permissions, Role};
+use windlass_contract::validate::Validator;
+use windlass_contract::version::Version;
 use windlass_session::model::{
     AnswerBatching, CallSupport, DeclarationForm, HistoryInput, ModelProfile, TextInput, Thinking,
 };
-use windlass_tool::handler::{
-    Execution, Finding, Handler, Invocation, Lookup, LookupInvocation, OutcomeLookup,
-};
-use windlass_tool::id::ToolId;
-use windlass_tool::kind::{
-    Behavior, Category, Mode, OnInterrupt, RateLimit, Reach, Scheduling, SideEffects,
-};
-use windlass_tool::registry::{Declarations, Registry, Tool};
-use windlass_tool::remember::{Remember, RememberScope};
-use windlass_tool::rights::{Permissions, Role};
-use windlass_tool::validate::Validator;
-use windlass_tool::version::Version;
 
 /// A handler that is never called; whether it says that it can be asked what became of an effect.
 struct Unused {

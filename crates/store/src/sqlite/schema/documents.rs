@@ -14,8 +14,10 @@ use crate::sqlite::tables::{body, loaded_number, loaded_time, number, odd, time}
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, Row, params};
 use serde::de::DeserializeOwned;
-use windlass_tool::id::{ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId};
-use windlass_tool::sensitive::Sensitive;
+use windlass_contract::id::{
+    ClientId, ConversationId, EffectId, SessionId, TenantId, ToolId, UserId,
+};
+use windlass_contract::sensitive::Sensitive;
 
 /// Moves each row into a table whose columns are those that statements name, and the body. An index goes with its table and is made anew.
 pub(super) fn keep_documents(connection: &Connection) -> rusqlite::Result<()> {

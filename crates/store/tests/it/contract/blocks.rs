@@ -2,7 +2,7 @@
 
 use super::check;
 use crate::support::{START_UNIX_MS, World, block};
-use windlass_tool::id::UserId;
+use windlass_contract::id::UserId;
 
 fn until(world: &World, user: &str, now_unix_ms: u64) -> Option<u64> {
     let found = world.store().blocked(&UserId::new(user), now_unix_ms);

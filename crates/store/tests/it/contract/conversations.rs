@@ -4,14 +4,14 @@ use super::{check, check_with};
 use crate::ledger::{HOUR_MS, conversation, nonce};
 use crate::support::{START_UNIX_MS, World, appended, ran, request, requested, said};
 use std::sync::atomic::Ordering;
+use windlass_contract::id::{EffectId, TenantId, UserId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{Command, Record, Refusal, Reply};
 use windlass_store::party::Parties;
 use windlass_store::{
     AttemptOutcome, Batch, Beginner, Conversation, ConversationRef, EntryNumber, Heading,
     QuestionNumber, StoreLimits,
 };
-use windlass_tool::id::{EffectId, TenantId, UserId};
-use windlass_tool::sensitive::Sensitive;
 
 fn find(world: &World, of: &ConversationRef) -> Option<Conversation> {
     let found = world.store().conversation(&of.tenant, &of.conversation_id);

@@ -5,13 +5,13 @@ use crate::ledger::{LANDING_MS, LEASE_MS, QUESTION_MS, conversation, nonce};
 use crate::support::{
     START_UNIX_MS, World, answered, asked, asking, ran, recorded, request, requested,
 };
+use windlass_contract::id::{EffectId, TenantId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{Command, Found, FoundState, Reply, Request, RequestOrigin};
 use windlass_store::{
     Attempt, AttemptNumber, AttemptOutcome, ConversationRef, Effect, EffectState, LookupState,
     OwnerId, QuestionNumber, QuestionState, ServerKey,
 };
-use windlass_tool::id::{EffectId, TenantId};
-use windlass_tool::sensitive::Sensitive;
 
 fn effect(world: &World, number: u64) -> Effect {
     let effect_id = EffectId::new(format!("effect-{number}"));

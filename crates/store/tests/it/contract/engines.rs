@@ -3,6 +3,8 @@
 use crate::ledger::{HOUR_MS, conversation, new_leg, nonce};
 use crate::support::{PLACE, World, answered, appended, remembered, request, said, tool};
 use std::collections::BTreeMap;
+use windlass_contract::id::{ClientId, EffectId, SessionId, TenantId, UserId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{
     CalledBack, Command, Found, FoundState, OpenQuestion, Record, Reply, Request, RequestOrigin,
     TaskProgress, ToolFacts, ValuesEntry, WithdrawnQuestion,
@@ -12,8 +14,6 @@ use windlass_store::{
     EntryEvent, EntryNumber, Epoch, Hash, LegNumber, LegRef, NewEntry, Presented, Progress,
     QuestionNumber, StoreLimits, TaskShares, WantedTasks,
 };
-use windlass_tool::id::{ClientId, EffectId, SessionId, TenantId, UserId};
-use windlass_tool::sensitive::Sensitive;
 
 const SEEDS: u64 = 4;
 const STEPS: u64 = 400;

@@ -3,13 +3,13 @@
 use super::{check, check_with};
 use crate::ledger::{conversation, new_leg};
 use crate::support::{START_UNIX_MS, World, appended, recorded, requested, said};
+use windlass_contract::id::{ClientId, EffectId, UserId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{CalledBack, Command, Found, FoundState, Record, Reply, ValuesEntry};
 use windlass_store::{
     AttemptNumber, AttemptOutcome, ConversationRef, Entry, EntryEvent, EntryNumber, LegNumber,
     LegRef, NewEntry, Presented, StoreLimits,
 };
-use windlass_tool::id::{ClientId, EffectId, UserId};
-use windlass_tool::sensitive::Sensitive;
 
 fn read(world: &World, of: &ConversationRef, after: u64, entries_max: usize) -> Vec<u64> {
     let entries = world.store().entries(of, EntryNumber(after), entries_max);

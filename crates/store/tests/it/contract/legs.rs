@@ -5,14 +5,14 @@ use crate::ledger::{HOUR_MS, conversation, new_leg};
 use crate::support::{
     START_UNIX_MS, World, answered, appended, asked, asking, recorded, requested, said,
 };
+use windlass_contract::condition::LocalClock;
+use windlass_contract::id::{ClientId, UserId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{Command, Reply, Resumed};
 use windlass_store::{
     AttemptOutcome, Beginner, ConversationRef, Epoch, Leg, LegRef, OwnerId, Presented, StoreLimits,
 };
-use windlass_tool::condition::LocalClock;
-use windlass_tool::id::{ClientId, UserId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 fn presented(leg: &str) -> Presented {
     Presented {

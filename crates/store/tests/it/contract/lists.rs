@@ -3,12 +3,12 @@
 use super::check;
 use crate::ledger::{conversation, onset};
 use crate::support::{World, answered, appended, asked, asking, ran, recorded, request, said};
+use windlass_contract::id::{TenantId, UserId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{Command, Reply, Request};
 use windlass_store::{
     AttemptOutcome, Beginner, ConversationRef, EntryNumber, LegNumber, NewEntry, Searched, Wanted,
 };
-use windlass_tool::id::{TenantId, UserId};
-use windlass_tool::sensitive::Sensitive;
 
 fn words(number: u64, role: &str, text: &str) -> NewEntry {
     let text = format!(r#"{{"kind":"words","role":"{role}","text":"{text}","turn":1}}"#);
@@ -273,7 +273,7 @@ fn last_entry(world: &World, of: &ConversationRef) -> EntryNumber {
 #[test]
 fn clients_that_were_ended_are_known_after_a_restart_each_once() {
     check(|world| {
-        let ids = ["c-2", "c-1", "c-2"].map(windlass_tool::id::ClientId::new);
+        let ids = ["c-2", "c-1", "c-2"].map(windlass_contract::id::ClientId::new);
         for id in &ids {
             world.store().end_client(id).unwrap();
         }

@@ -3,10 +3,10 @@
 use super::check;
 use crate::ledger::{HOUR_MS, conversation, new_leg};
 use crate::support::{World, appended, asked, asking, recorded, requested, said};
+use windlass_contract::id::{EffectId, TenantId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{Command, Reply};
 use windlass_store::{AttemptOutcome, Beginner, ConversationRef};
-use windlass_tool::id::{EffectId, TenantId};
-use windlass_tool::sensitive::Sensitive;
 
 fn is_known(world: &World, of: &ConversationRef) -> bool {
     let found = world.store().conversation(&of.tenant, &of.conversation_id);

@@ -5,13 +5,13 @@ use crate::ledger::{HOUR_MS, conversation, new_leg, nonce};
 use crate::support::{
     World, answered, appended, asked, asking, recorded, request, requested, said,
 };
+use windlass_contract::id::{ClientId, EffectId, SessionId, TenantId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{Command, Reply, Request, RequestOrigin};
 use windlass_store::{
     AttemptOutcome, Batch, Beginner, ConversationRef, ConversationShares, Epoch, LegRef, PartyKind,
     StoreLimits,
 };
-use windlass_tool::id::{ClientId, EffectId, SessionId, TenantId};
-use windlass_tool::sensitive::Sensitive;
 
 fn limits(address_max: usize, user_max: usize, tenant_max: usize) -> StoreLimits {
     StoreLimits {

@@ -5,14 +5,14 @@ use crate::ledger::{conversation, new_leg, nonce, one};
 use crate::support::{
     MINUTES_MS, PLACE, World, answered, asked, ran, recorded, remembered, request, tool,
 };
+use windlass_contract::id::{ClientId, EffectId};
+use windlass_contract::kind::Mode;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{Command, OpenQuestion, Reply, Request};
 use windlass_store::{
     AttemptOutcome, Beginner, ConversationRef, EntryEvent, EntryNumber, LegRef, QuestionNumber,
     StandingEnd, StandingEvent, StoreLimits,
 };
-use windlass_tool::id::{ClientId, EffectId};
-use windlass_tool::kind::Mode;
-use windlass_tool::sensitive::Sensitive;
 
 /// A request about the one place, of a tool that needs consent.
 fn filing(number: u64, leg: &LegRef) -> Request {

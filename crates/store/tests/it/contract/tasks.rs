@@ -5,6 +5,8 @@ use crate::ledger::{HOUR_MS, conversation};
 use crate::support::{
     START_UNIX_MS, World, asked, asking, attach, ran, recorded, request, requested,
 };
+use windlass_contract::id::{EffectId, TenantId, UserId};
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{
     AnswerVerdict, Approval, ApprovalAnswer, CalledBack, Command, Refusal, Reply, Request,
     SentTask, TaskProgress, ToolFacts,
@@ -13,8 +15,6 @@ use windlass_store::{
     AttemptNumber, AttemptOutcome, Batch, ConversationRef, Effect, EffectState, EntryEvent,
     EntryNumber, LegRef, PartyKind, Progress, StoreLimits, TaskShares, WantedTasks,
 };
-use windlass_tool::id::{EffectId, TenantId, UserId};
-use windlass_tool::sensitive::Sensitive;
 
 fn background() -> ToolFacts {
     ToolFacts {

@@ -5,11 +5,11 @@ use crate::ledger::conversation;
 use crate::support::{World, ran, recorded, request};
 use serde_json::json;
 use std::sync::Arc;
+use windlass_contract::arguments::Arguments;
+use windlass_contract::effect_key::KeySpec;
+use windlass_contract::sensitive::Sensitive;
 use windlass_store::command::{Command, Reply, Request};
 use windlass_store::{AttemptOutcome, LegRef, StoreLimits};
-use windlass_tool::arguments::Arguments;
-use windlass_tool::effect_key::KeySpec;
-use windlass_tool::sensitive::Sensitive;
 
 /// A version's key of these arguments; all of them where none is named.
 fn spec(names: &[&str], properties: &[&str]) -> Arc<KeySpec> {

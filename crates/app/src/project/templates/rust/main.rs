@@ -4,7 +4,7 @@ mod say_hello;
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use windlass_tool::id::ToolId;
+use windlass_contract::id::ToolId;
 
 fn main() -> ExitCode {
     let mut handlers = windlass_handlers::builtin();

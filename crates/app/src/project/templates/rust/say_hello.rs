@@ -1,7 +1,7 @@
 //! `say_hello`: its schema and its guide are in tools/say-hello.
 
 use serde_json::json;
-use windlass_tool::handler::{Execution, Handler, Invocation, Placement, Success};
+use windlass_contract::handler::{Execution, Handler, Invocation, Placement, Success};
 
 pub(crate) struct SayHello;
 

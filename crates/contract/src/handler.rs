@@ -320,7 +320,7 @@ pub struct OutboxClosed;
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// struct OrderPlaced { order: u64 }
 ///
-/// impl windlass_tool::handler::CustomEvent for OrderPlaced {
+/// impl windlass_contract::handler::CustomEvent for OrderPlaced {
 ///     const NAME: &'static str = "order_placed";
 /// }
 /// ```
