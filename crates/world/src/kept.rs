@@ -125,7 +125,9 @@ impl World {
                 .iter()
                 .filter(|entry| entry.number > live.driver.last_read());
             let has_read = unread.all(|entry| entry.leg.as_ref() == Some(leg) && !is_taken);
-            if !is_meant || live.is_over() || live.driver.is_superseded() || !has_read {
+            // The other process has forgotten the conversation since, and it has begun anew.
+            let is_older = live.started_us < self.judge.conversations[conversation].begun_us;
+            if !is_meant || is_older || live.is_over() || live.driver.is_superseded() || !has_read {
                 return None;
             }
             let known = live.session.values().all();

@@ -197,7 +197,7 @@ fn rust_of(sources: &Path) -> Result<Language, Failure> {
         ))
     };
     let sources = std::path::absolute(sources).map_err(|error| unfit(error.to_string()))?;
-    for library in ["app", "handlers", "tool"] {
+    for library in ["app", "handlers", "contract"] {
         if !sources
             .join("crates")
             .join(library)

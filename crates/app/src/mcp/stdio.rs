@@ -247,11 +247,12 @@ impl Connection {
                 Some(Err(failure)) => Some(failure.to_message(Some(&request.id))),
                 None => None,
             };
+            // A client may use the id again as soon as it has read the answer.
+            open.close(&request.id);
             if let Some(message) = message.filter(|_| !is_left) {
                 // The client may have left. A client that does not read keeps its permit until it reads.
                 let _ = outlet.send(message).await;
             }
-            open.close(&request.id);
             drop((permit, leaving));
         });
     }

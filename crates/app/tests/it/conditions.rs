@@ -273,7 +273,7 @@ async fn a_refused_call_is_shown_with_what_the_model_wrote() {
     let secret = [("folders.tools", tools.path().to_str().unwrap())];
     let chat = chat_with(
         |last| match last["role"] == "user" {
-            true => Says::Calls("change", json!({"waht": "4711"})),
+            true => Says::Calls("change", json!({"waht": "purloined-4711"})),
             false => Says::Words("It cannot be done."),
         },
         &secret,
@@ -281,7 +281,7 @@ async fn a_refused_call_is_shown_with_what_the_model_wrote() {
     )
     .await;
     let answer = chat.ask(&json!({"id": "secret", "message": "Change it."}));
-    assert!(!answer.body.contains("4711"), "{}", answer.body);
+    assert!(!answer.body.contains("purloined-4711"), "{}", answer.body);
 }
 
 /// The same tool with an argument that nobody else is to see.
