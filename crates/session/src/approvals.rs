@@ -678,6 +678,18 @@ impl Approvals {
         notify_of_approved(asked, &question.tool, turn, &settled, dialogue);
     }
 
+    /// A denial that no model has heard of, from before the session began. This session's model is told it, whoever asked.
+    pub(crate) fn on_unheard_denial(&mut self, question: &Question, dialogue: &mut Dialogue) {
+        if question.state != QuestionState::Denied {
+            return;
+        }
+        let error = confirm::denied(question.tool.as_str(), question);
+        let response = dialogue.step.failed_by_name(question.tool.as_str(), error);
+        tell(Some(self.call_of(question)), &response, dialogue);
+        let asked = self.forget(question.number, dialogue);
+        notify_of_denial(question, asked, dialogue);
+    }
+
     /// The user denied a request of this session, in any session.
     pub(crate) fn on_denied(&mut self, question: &Question, dialogue: &mut Dialogue) {
         if question.state != QuestionState::Denied {
@@ -696,24 +708,29 @@ impl Approvals {
         if !is_asker {
             return;
         }
-        let text = format!(
-            "The user was asked whether {} may run with {} and said no{}. It has not run. Do not call it again unless the user asks for it.",
-            question.tool,
-            confirm::shown(&question.arguments),
-            confirm::because(question)
-        );
-        let notice = Notice {
-            turn: asked.map_or_else(
-                || dialogue.turns.last_number(),
-                |asked| asked.call_request.turn,
-            ),
-            effect_id: None,
-            question: Some(question.number),
-            text,
-            is_logged: false,
-        };
-        dialogue.notify(notice);
+        notify_of_denial(question, asked, dialogue);
     }
+}
+
+/// Tells the model that the user has denied a request.
+fn notify_of_denial(question: &Question, asked: Option<AskedQuestion>, dialogue: &mut Dialogue) {
+    let text = format!(
+        "The user was asked whether {} may run with {} and said no{}. It has not run. Do not call it again unless the user asks for it.",
+        question.tool,
+        confirm::shown(&question.arguments),
+        confirm::because(question)
+    );
+    let notice = Notice {
+        turn: asked.map_or_else(
+            || dialogue.turns.last_number(),
+            |asked| asked.call_request.turn,
+        ),
+        effect_id: None,
+        question: Some(question.number),
+        text,
+        is_logged: false,
+    };
+    dialogue.notify(notice);
 }
 
 /// Why the user was asked, for the audit.

@@ -1,9 +1,11 @@
 //! What becomes of changes: asked for twice, by two sessions, approved here and there, begun by a process that is dead.
 
-use crate::bench::{Leg, Process};
+use crate::bench::{Leg, Process, of};
 use serde_json::json;
 use windlass_contract::handler::Finding;
 use windlass_contract::kind::Mode;
+use windlass_driver::history;
+use windlass_session::io::Input;
 
 #[test]
 fn a_change_that_is_asked_for_again_in_other_words_is_told_and_not_done_again() {
@@ -216,4 +218,24 @@ fn a_change_that_a_dead_process_made_for_a_handler_is_found_by_the_next_attempt(
     assert_eq!(leg.started(), 1);
     leg.handler_succeeds();
     assert_eq!(leg.results, ["ok"]);
+}
+
+#[test]
+fn a_denial_that_no_model_has_heard_of_is_told_to_the_next_one() {
+    let process = Process::new();
+    let mut asker = Leg::begin(&process, "s-1", Mode::Voice);
+    asker.user_says("pay the bill");
+    asker.calls("pay", json!({"what": "bill"}));
+    let (token, _) = asker.asked.pop().unwrap();
+    drop(asker);
+    // Its session takes the request over, and ends before its model has said a word.
+    let mut between = Leg::begin(&process, "s-2", Mode::Voice);
+    between.answer(&token, false);
+    drop(between);
+    let found = history::find(&*process.ledger, &of(), 1_000).unwrap();
+    let mut next = Leg::begin(&process, "s-3", Mode::Voice);
+    next.input(Input::Began(Box::new(found.began)));
+    next.wait(60_000);
+    let is_told = |notice: &String| notice.contains("whether pay may run");
+    assert!(next.notices.iter().any(is_told), "{:?}", next.notices);
 }

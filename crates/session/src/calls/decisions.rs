@@ -810,7 +810,7 @@ impl Calls {
             }
         }
         for question in unheard_questions {
-            self.approvals.on_denied(&question, dialogue);
+            self.approvals.on_unheard_denial(&question, dialogue);
         }
     }
 }
