@@ -12,7 +12,7 @@ pub mod tools;
 pub mod words;
 
 use remark::Remark;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// A tool directory that is not written yet.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,15 +58,6 @@ pub struct Imported {
     pub source: String,
     /// Every operation or tool that the source has, chosen or not.
     pub origins: Vec<String>,
-}
-
-/// The features of an MCP server that an import sees.
-#[derive(Debug, Default)]
-pub struct Offering {
-    /// The tools' definitions, as the server lists them.
-    pub definitions: Vec<Map<String, Value>>,
-    pub resources: bool,
-    pub prompts: bool,
 }
 
 /// A part of the source that became no tool, and why.

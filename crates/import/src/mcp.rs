@@ -6,10 +6,10 @@ use super::remark::Remark;
 use super::tools::{Definition, TOOLS_MAX, some, tool};
 use super::words::{one_line, tool_id, unique};
 use super::{Code, Imported, LeftOut, ToolDirectory};
-use crate::Offering;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_compile::handler_file::DefinitionHash;
+use windlass_compile::handler_file::Offering;
 use windlass_contract::characters::is_unsafe_to_show;
 
 /// Milliseconds of one call: servers reach over networks, and start programs.

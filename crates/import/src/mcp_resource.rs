@@ -2,8 +2,8 @@
 
 use super::mcp::Choice;
 use super::{Code, ToolDirectory};
-use crate::Offering;
 use serde_json::{Value, json};
+use windlass_compile::handler_file::Offering;
 
 /// How it is called where nothing else is said.
 pub const ID: &str = "mcp_resource";

@@ -612,7 +612,8 @@ impl Approvals {
             }
             QuestionState::Denied => {
                 resolved(self.call_of(question), Resolution::Declined, dialogue);
-                self.on_denied(question, dialogue);
+                self.tell_client_of_denial(question, dialogue);
+                self.tell_of_denial(question, dialogue);
             }
             QuestionState::Closed => {
                 let (error_type, message) = match question.effect_id {
@@ -678,27 +679,20 @@ impl Approvals {
         notify_of_approved(asked, &question.tool, turn, &settled, dialogue);
     }
 
-    /// A denial that no model has heard of, from before the session began. This session's model is told it, whoever asked.
+    /// A request from before the session was denied, and no model has heard so. This session's model is told, also where another session
+    /// had asked.
     pub(crate) fn on_unheard_denial(&mut self, question: &Question, dialogue: &mut Dialogue) {
-        if question.state != QuestionState::Denied {
-            return;
+        if question.state == QuestionState::Denied {
+            self.tell_client_of_denial(question, dialogue);
+            let asked = self.forget(question.number, dialogue);
+            notify_of_denial(question, asked, dialogue);
         }
-        let error = confirm::denied(question.tool.as_str(), question);
-        let response = dialogue.step.failed_by_name(question.tool.as_str(), error);
-        tell(Some(self.call_of(question)), &response, dialogue);
-        let asked = self.forget(question.number, dialogue);
-        notify_of_denial(question, asked, dialogue);
     }
 
-    /// The user denied a request of this session, in any session.
-    pub(crate) fn on_denied(&mut self, question: &Question, dialogue: &mut Dialogue) {
-        if question.state != QuestionState::Denied {
-            return;
-        }
+    fn tell_client_of_denial(&self, question: &Question, dialogue: &mut Dialogue) {
         let error = confirm::denied(question.tool.as_str(), question);
         let response = dialogue.step.failed_by_name(question.tool.as_str(), error);
         tell(Some(self.call_of(question)), &response, dialogue);
-        self.tell_of_denial(question, dialogue);
     }
 
     /// Tells the model of the session that asked of the user's denial.

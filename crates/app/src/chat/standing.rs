@@ -86,8 +86,8 @@ impl ChatHost {
         standing(whose, known, caller).map(standing_json).collect()
     }
 
-    /// What clients are told with approval requests, by the tools as they are now. Only sessions know which version of a tool the user
-    /// has, so the version of the request is judged.
+    /// Additions to approval requests for clients, by the tools as they are now. Only sessions know which version of a tool the user has, so
+    /// the version of the request is judged.
     pub(super) fn told_with_requests(&self) -> impl Fn(&Question) -> ToldWithRequest + use<> {
         let toolbox = self.toolbox.load_full();
         let (text, voice) = (self.limits.clone(), self.voice_limits.clone());

@@ -69,7 +69,7 @@ pub(crate) struct Meta {
     pub(crate) key: Option<String>,
 }
 
-/// What a client can do, as far as it concerns this server.
+/// The capabilities of a client that this server uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClientCapabilities {
     pub(crate) elicitation: Elicitation,
@@ -114,7 +114,7 @@ impl ClientCapabilities {
 }
 
 impl From<Elicitation> for ClientCapabilities {
-    /// What a client with a handshake can do: it does not know the extension.
+    /// The capabilities of a client with a handshake: it does not know the extension.
     fn from(elicitation: Elicitation) -> Self {
         Self {
             elicitation,
@@ -183,7 +183,7 @@ impl Meta {
 }
 
 impl Request {
-    /// What the client of a stateless request can do. Each such request has to name its client's capabilities.
+    /// The capabilities of the client of a stateless request. Each such request has to name them.
     ///
     /// # Errors
     ///

@@ -71,7 +71,7 @@ pub(crate) struct Peer {
 /// How a request is answered.
 pub(crate) struct Exchange {
     pub(crate) revision: Revision,
-    /// What the client can do for this request.
+    /// The client's capabilities for this request.
     pub(crate) client: ClientCapabilities,
     /// The way out for notifications that belong to the request, and for this server's own requests.
     pub(crate) outlet: mpsc::Sender<Value>,

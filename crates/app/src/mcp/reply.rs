@@ -120,7 +120,7 @@ pub(crate) fn members(value: Value) -> Map<String, Value> {
     }
 }
 
-/// What is declared of a result.
+/// The declaration of a result.
 #[derive(Clone, Copy)]
 pub(crate) struct Declared<'a> {
     /// The schema of its data, where it has one.

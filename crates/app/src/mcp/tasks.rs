@@ -1,5 +1,5 @@
-//! Tasks for clients of the extension `io.modelcontextprotocol/tasks`: the handle of one that a call has begun, what became of it, and the
-//! wish to have it stopped. The ledger's effect is the task. Knows no connection, and no rule about effects.
+//! Tasks for clients of the extension `io.modelcontextprotocol/tasks`: the handle of one that a call has begun, its
+//! outcome, and its cancellation. The ledger's effect is the task. Knows no connection, and no rule about effects.
 
 use super::message::{Request, TASKS};
 use super::reply::{
@@ -152,7 +152,7 @@ impl McpHost {
             .await
     }
 
-    /// What is said of every task.
+    /// The facts that every task has.
     fn facts(&self, effect: &Effect, status: Status) -> Map<String, Value> {
         let (began, changed) = (effect.begun_at_unix_ms, changed_at(effect));
         // A task that runs is kept for as long as it does.
@@ -221,7 +221,7 @@ fn changed_at(effect: &Effect) -> u64 {
     news.flatten().unwrap_or(settled).max(settled)
 }
 
-/// What is said of a task beside its status.
+/// The words about a task beside its status.
 fn message(effect: &Effect, status: Status) -> Option<String> {
     let task = effect.task.as_deref()?;
     match status {

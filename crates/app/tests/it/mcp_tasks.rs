@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Between two looks at a task: an address may ask only so often.
 pub(crate) const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a client can do that takes tasks.
+/// The capabilities of a client that takes tasks.
 pub(crate) fn tasks() -> Value {
     json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
 }

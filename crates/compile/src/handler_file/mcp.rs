@@ -44,6 +44,15 @@ pub struct McpResourceHandler {
     pub timeout_ms: Option<u64>,
 }
 
+/// The features of a server, as it lists them for an import.
+#[derive(Debug, Default)]
+pub struct Offering {
+    /// The tools' definitions.
+    pub definitions: Vec<Map<String, Value>>,
+    pub resources: bool,
+    pub prompts: bool,
+}
+
 /// The SHA-256 of a tool's definition as its server lists it, over canonical JSON and without members that serve only pictures and tags.
 /// All other members count, unknown ones among them.
 #[derive(Clone, PartialEq, Eq)]

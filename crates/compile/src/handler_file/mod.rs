@@ -10,7 +10,7 @@ mod template;
 
 pub(crate) use answer::is_definite;
 pub use answer::{Answered, status_failure, unanswered};
-pub use mcp::{DefinitionHash, McpHandler, McpResourceHandler};
+pub use mcp::{DefinitionHash, McpHandler, McpResourceHandler, Offering};
 pub use pieces::PieceReader;
 pub(crate) use read::{Judged, read};
 pub use read::{address_problem, arguments_of_address};

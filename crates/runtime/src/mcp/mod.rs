@@ -21,7 +21,7 @@ mod server;
 mod users;
 
 use crate::fetch::{FetchLimits, Resolver};
-pub use server::{McpServer, Offering};
+pub use server::McpServer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;

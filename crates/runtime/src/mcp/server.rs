@@ -15,13 +15,13 @@ use crate::fetch::{Endpoint, FetchLimits, Fetcher, Places, WayOut};
 use crate::redaction::Secrets;
 use crate::worker::process::SecretVariable;
 use crate::worker::wire::METHOD_NOT_FOUND;
-use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use windlass_compile::handler_file::Offering;
 use windlass_compile::handler_file::{
     DefinitionHash, McpHandler, McpResourceHandler, may_go_to, numbers_of,
 };
@@ -94,15 +94,6 @@ struct Pauses {
     failures: u32,
     not_before: Option<Instant>,
     last: Option<NotOpened>,
-}
-
-/// A server's tools, and its other features, for an import.
-#[derive(Debug, Default)]
-pub struct Offering {
-    /// The tools' definitions, as the server lists them.
-    pub definitions: Vec<Map<String, Value>>,
-    pub resources: bool,
-    pub prompts: bool,
 }
 
 /// A connection, and what the server listed over it.

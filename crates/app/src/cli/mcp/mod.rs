@@ -17,9 +17,9 @@ use section::{Found, Section};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use windlass_compile::handler_file::Offering;
 use windlass_config::{Config, FILE_NAME, McpName, SecretName, VariableName};
 use windlass_contract::id::ToolId;
-use windlass_import::Offering;
 use windlass_import::mcp::{Choice, McpImportError, import};
 use windlass_import::mcp_resource;
 use windlass_import::words::tool_id;
@@ -226,11 +226,6 @@ fn offering(config: &Config, name: &str) -> Result<Offering, String> {
     let listed = runtime.block_on(async {
         let server = mcp_servers(config).get(name)?;
         server.offering().await
-    });
-    let listed = listed.map(|offered| Offering {
-        definitions: offered.definitions,
-        resources: offered.resources,
-        prompts: offered.prompts,
     });
     // A program has that long to end by itself.
     runtime.shutdown_timeout(Duration::from_secs(3));
